@@ -1,17 +1,12 @@
 """FixMatch: H(x) = 1[max p(x₁) ≥ τ] · −log p(arg max p(x₁) | x₂), x₁ weak and x₂ strong."""
 
-from typing import Literal
-
-import torch
+from torch import Tensor
 
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.evaluated import evaluated
-from dessl.surrogates.views import row_logits, strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
-
-Targets = Literal["joint", "apart"]
+from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
 
 class FixMatch(WeakToStrong):
@@ -30,14 +25,7 @@ class FixMatch(WeakToStrong):
         threshold: τ; a row below it counts as a zero.
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
-        targets: Where pseudo-labels are computed. ``"joint"``: in the pass that all views share, as
-            in the paper. ``"apart"``: in a separate pass of all rows, without gradients and in
-            evaluation mode, as the model will be used; a second pass, with gradients, has the
-            strong views and the weak views that L is computed on. This saves a quarter of the work
-            in :func:`dessl.train` and in Lightning, which call :meth:`step_scores`; call it in your
-            own loop too. A plain call computes L on all rows, which costs one pass more than
-            ``"joint"``. H is still one function of all rows, but with BatchNorm or dropout it
-            differs from that of the joint pass.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -58,46 +46,12 @@ class FixMatch(WeakToStrong):
         targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
-        _checks.one_of("targets", targets, ("joint", "apart"))
-        self.targets = targets
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        return self._scores(model, rows, len(rows.x))
-
-    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
-        """Return the scores of a step in which only the first ``n_labelled`` rows have a loss L.
-
-        With ``targets="apart"`` the weak logits of all other rows have no gradient, since L does
-        not use them. H does not depend on ``n_labelled``, except through BatchNorm's batch.
-        """
-        if self.targets == "joint" or type(self).forward is not FixMatch.forward:
-            return super().step_scores(model, rows, n_labelled)
-        return self._scores(model, rows, n_labelled)
-
-    def needs_own_run(self) -> str:
-        """With targets in a separate pass, BatchNorm would see different batches when stacked."""
-        if self.targets == "apart":
-            return (
-                f"{type(self).__name__} with targets='apart' gives BatchNorm different batches in "
-                "a population than in a single run. Pass targets='joint'."
-            )
-        return super().needs_own_run()
-
-    def _scores(self, model: Model, rows: Rows, n_loss: int) -> Scores:
-        if self.targets == "joint":
-            logits = self.view_logits(model, rows)
-            weak, strong = logits
-            return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
-        generator = self.generator(rows.x.device)
-        weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
-        target = evaluated(model)(weak)
-        taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
-        h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
-        weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
-        return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
+        return confident_cross_entropy(strong, weak, self.threshold)
 
 
 class FixMatchStar(FixMatch):
@@ -112,7 +66,7 @@ class FixMatchStar(FixMatch):
         threshold: τ; a row below it counts as a zero.
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
-        targets: As in :class:`FixMatch`.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> import torch

@@ -5,11 +5,11 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import log_probabilities
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import Rows, Scores, View
 from dessl.surrogates.state import checked_ids, device_of, prepared
 from dessl.surrogates.targets import confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
+from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
 NEVER, LEFT_OUT = -1, -2  # in place of a confident label: none yet, and not drawn by any step
 
@@ -40,6 +40,7 @@ class FlexMatch(WeakToStrong):
         warm_up: Whether rows that were never confident lower the thresholds.
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> flexmatch = FlexMatch()
@@ -62,9 +63,10 @@ class FlexMatch(WeakToStrong):
         warm_up: bool = True,
         weak: View = weak_view,
         strong: View = strong_view,
+        targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
         self.warm_up = _checks.true_or_false("warm_up", warm_up)
         self.register_buffer("last_label", None)
@@ -83,14 +85,13 @@ class FlexMatch(WeakToStrong):
         drawn[ids] = True
         last_label[~drawn] = LEFT_OUT
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        logits = self.view_logits(model, rows)
-        log_weak, log_strong = log_probabilities(logits)
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
+        log_weak, log_strong = log_probabilities(weak.detach()), log_probabilities(strong)
         thresholds = prepared(self, "thresholds", log_weak)
         confidence, label = confident_labels(log_weak)
         loss = negative_log(log_strong, label)
-        return Scores(torch.where(confidence >= thresholds[label], loss, 0.0), logits)
+        return torch.where(confidence >= thresholds[label], loss, 0.0)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002

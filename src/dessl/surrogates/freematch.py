@@ -5,11 +5,11 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import log_probabilities
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import Rows, Scores, View
 from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
+from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
 
 class FreeMatch(WeakToStrong):
@@ -33,6 +33,7 @@ class FreeMatch(WeakToStrong):
         momentum: m.
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> freematch = FreeMatch(momentum=0.5)
@@ -53,9 +54,10 @@ class FreeMatch(WeakToStrong):
         *,
         weak: View = weak_view,
         strong: View = strong_view,
+        targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0)
         self.register_buffer("confidence", None)
         self.register_buffer("mean", None)
@@ -66,15 +68,14 @@ class FreeMatch(WeakToStrong):
         self.confidence = torch.tensor(1 / n_classes, device=device)
         self.mean = torch.full((n_classes,), 1 / n_classes, device=device)
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        logits = self.view_logits(model, rows)
-        log_weak, log_strong = log_probabilities(logits)
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
+        log_weak, log_strong = log_probabilities(weak.detach()), log_probabilities(strong)
         mean = prepared(self, "mean", log_weak)
         thresholds = prepared(self, "confidence") * mean / mean.amax()
         confidence, label = confident_labels(log_weak)
         loss = negative_log(log_strong, label)
-        return Scores(torch.where(confidence >= thresholds[label], loss, 0.0), logits)
+        return torch.where(confidence >= thresholds[label], loss, 0.0)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002

@@ -7,16 +7,15 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import log_probabilities
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.mixmatch import mostly_own
 from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, sharpened
 from dessl.surrogates.views import joint_logits, strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
 
 
-class ReMixMatch(WeakToStrong):
+class ReMixMatch(Surrogate):
     """Aligned guesses from a weak view as targets of strong, mixed views (Berthelot et al., 2020).
 
     With a weak view x₀, A strong views x₁ … x_A, the classes' distribution π and the running mean
@@ -74,7 +73,9 @@ class ReMixMatch(WeakToStrong):
         strong: View = strong_view,
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(seed=seed)
+        self.weak = weak
+        self.strong = strong
         self.prior = None if prior is None else _checked_prior(prior)
         self.augmentations = _checks.whole_number("augmentations", augmentations, low=1)
         self.temperature = _checks.number("temperature", temperature, low=0.0, open_low=True)

@@ -5,11 +5,11 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import log_probabilities
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import Rows, Scores, View
 from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
+from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
 
 class SoftMatch(WeakToStrong):
@@ -34,6 +34,7 @@ class SoftMatch(WeakToStrong):
         n_sigma: s; a row that is 1/s deviations below the mean has weight exp(−½).
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> same = lambda x, generator: x
@@ -55,9 +56,10 @@ class SoftMatch(WeakToStrong):
         n_sigma: float = 2.0,
         weak: View = weak_view,
         strong: View = strong_view,
+        targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0)
         self.n_sigma = _checks.number("n_sigma", n_sigma, low=0.0, open_low=True)
         self.register_buffer("mu", None)
@@ -71,16 +73,15 @@ class SoftMatch(WeakToStrong):
         self.variance = torch.tensor(1.0, device=device)
         self.mean = torch.full((n_classes,), 1 / n_classes, device=device)
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        logits = self.view_logits(model, rows)
-        log_weak, log_strong = log_probabilities(logits)
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
+        log_weak, log_strong = log_probabilities(weak.detach()), log_probabilities(strong)
         below = (self._confidence(log_weak) - prepared(self, "mu")).clamp(max=0.0)
         width = prepared(self, "variance") / self.n_sigma**2
         width = width.clamp(min=torch.finfo(width.dtype).tiny)  # equal confidences: σ² may be 0
         weight = torch.exp(-below.square() / (2 * width))
         _, label = confident_labels(log_weak)
-        return Scores(weight * negative_log(log_strong, label), logits)
+        return weight * negative_log(log_strong, label)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002

@@ -1,13 +1,14 @@
 """Unsupervised data augmentation: H(x) = 1[max p(x₁) > β] · −Σ_y q(y) log p(y|x₂)."""
 
 import torch
+from torch import Tensor
 
 from dessl import _checks
 from dessl.functional import log_probabilities
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import View
 from dessl.surrogates.targets import confident_labels, sharpened
 from dessl.surrogates.views import strong_view, weak_view
-from dessl.surrogates.weak_to_strong import WeakToStrong
+from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
 
 class UDA(WeakToStrong):
@@ -26,6 +27,7 @@ class UDA(WeakToStrong):
         temperature: T.
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
+        targets: As in :class:`WeakToStrong`.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -44,16 +46,16 @@ class UDA(WeakToStrong):
         temperature: float = 0.4,
         weak: View = weak_view,
         strong: View = strong_view,
+        targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
-        super().__init__(weak=weak, strong=strong, seed=seed)
+        super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
         self.temperature = _checks.number("temperature", temperature, low=0.0, open_low=True)
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        logits = self.view_logits(model, rows)
-        log_weak, log_strong = log_probabilities(logits)
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
+        log_weak, log_strong = log_probabilities(weak.detach()), log_probabilities(strong)
         confidence, _ = confident_labels(log_weak)
         loss = -(sharpened(log_weak, self.temperature) * log_strong).sum(-1)
-        return Scores(torch.where(confidence > self.threshold, loss, 0.0), logits)
+        return torch.where(confidence > self.threshold, loss, 0.0)
