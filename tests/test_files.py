@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dessl._files import write_whole
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.recipes.predictor import Predictor
 from dessl.saved import SavedModel, save_model
 from dessl.training.checkpoint import save_checkpoint

@@ -19,7 +19,7 @@ from dessl.data import SemiData
 from dessl.data.formats.columns import NumericColumn
 from dessl.data.formats.encoding import TableEncoding
 from dessl.recipes import PooledPredictor, Predictor, fit, recipe_for
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
 from dessl.teachers import DEFAULT, FromClassifier, PoolWeights
 from dessl.teachers.families import named_families

@@ -27,7 +27,7 @@ from dessl.data import DataError
 from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
 from dessl.models import MODELS
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.recipes.predictor import (
     AnyPredictor,
     PooledPredictor,
@@ -36,9 +36,11 @@ from dessl.recipes.predictor import (
     predicted_log_proba,
 )
 from dessl.teachers import NetworkSetting, Pooled, State, Taught
+from dessl.teachers.pooling import columns_of
 
 FORMAT = 2
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
+MOST_VALUES = 2**28  # of a row: 256 MiB as bytes
 KEYS = {
     "format", "versions", "architecture", "members", "pool", "taught", "input", "class_names",
     "encoding", "details", "sha256",
@@ -181,6 +183,8 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
         architecture = _architecture(settings["architecture"])
         encoding, entries = settings["encoding"], settings["input"]
         shape = tuple(_checks.whole_number("shape", n, low=1) for n in entries["shape"])
+        if math.prod(shape) > MOST_VALUES:  # a row of zeros is tried below
+            raise ValueError(f"its rows have {math.prod(shape):,} values")
         saved = SavedModel(
             model=_model(settings, weights, module or architecture),
             class_names=tuple(settings["class_names"]),
@@ -371,13 +375,14 @@ def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int
 
 def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:
     """Rebuild a pool around the networks, and try one row."""
-    rows = columns = math.prod(settings["input"]["shape"])
+    shape = settings["input"]["shape"]
+    columns = columns_of(shape)
     if state.settings.get("on_features"):
-        blank = torch.zeros(1, *settings["input"]["shape"], dtype=torch.uint8)
+        blank = torch.zeros(1, *shape, dtype=torch.uint8)
         columns = model.features(blank).shape[1]
     for name, part in state.tensors.items():
         if name.endswith("space.mean") and part.numel() != columns:
             raise ValueError(f"its pool reads {part.numel()} columns and its rows have {columns}")
     pool = PooledPredictor(model, Pooled.from_state(state, model))
-    _check_answer(pool, settings, rows)
+    _check_answer(pool, settings, math.prod(shape))
     return pool

@@ -85,14 +85,14 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert np.mean(right) > 0.8
 
 
-def test_large_images_on_a_cpu_get_a_hint(cli: Cli, tmp_path: Path) -> None:
+def test_large_images_are_reduced_on_a_cpu_and_it_says_so(cli: Cli, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.integers(0, 255, (30, 1, 33, 33)).astype(np.uint8)
     np.savez(tmp_path / "scans.npz", x=x, y=np.where(np.arange(30) < 16, np.arange(30) % 2, -1))
     options = ("--steps", 1, "--networks", 1, "--no-refit", "--out", tmp_path / "run")
     code, _, err = cli("fit", tmp_path / "scans.npz", *options)
     assert code == 0, err
-    assert "Images of 33 pixels train slowly on a CPU: resizing" in " ".join(err.split())
+    assert "images of 33 × 33 pixels are reduced to 32" in " ".join(err.split())
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import torch
 from dessl.cli.fit_folder import own_folder, put_model
 from dessl.cli.predict import run_model
 from dessl.recipes import Predictor
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.saved import SavedModel, load_model
 
 Cli = Callable[..., tuple[int, str, str]]

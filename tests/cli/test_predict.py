@@ -15,7 +15,7 @@ from torch import nn
 from dessl.data.formats.columns import NumericColumn
 from dessl.data.formats.encoding import TableEncoding
 from dessl.models import MODELS
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.recipes.predictor import Predictor
 from dessl.saved import SavedModel, save_model
 

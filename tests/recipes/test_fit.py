@@ -204,9 +204,10 @@ class TestFit:
         for channels, side, members, steps in (
             (grey, 8, 5, 600),
             (grey, 32, 5, 600),
-            (grey, 33, 1, 200),
+            (grey, 33, 5, 600),  # reduced
             (colour, 16, 5, 600),
             (colour, 17, 1, 200),
+            (colour, 64, 1, 200),
         ):
             images = torch.zeros(40, channels, side, side, dtype=torch.uint8)
             recipe = recipe_for(SemiData(images, torch.arange(40) % 2, layout="NCHW"))

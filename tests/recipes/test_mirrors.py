@@ -11,7 +11,8 @@ from torch import nn
 from dessl.data import SemiData
 from dessl.export.graphs import ExportError, probabilities_of
 from dessl.recipes import PooledPredictor, Recipe, fit, recipe_for
-from dessl.recipes.defaults import Architecture, strong_recipe
+from dessl.recipes.architecture import Architecture
+from dessl.recipes.defaults import strong_recipe
 from dessl.recipes.mirrors import FILE, Mirrors, flipping_views, probed, with_mirrors
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import FixMatch

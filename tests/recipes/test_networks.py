@@ -61,7 +61,7 @@ class TestChoice:
         ("shape", "dtype", "pooled"),
         [
             ((3, 32, 32), torch.uint8, True),
-            ((1, 33, 33), torch.uint8, False),
+            ((1, 64, 64), torch.uint8, True),  # reduced
             ((4096,), torch.float32, True),
             ((4097,), torch.float32, False),
         ],

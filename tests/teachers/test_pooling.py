@@ -137,6 +137,13 @@ def test_images_are_levels_side_by_side() -> None:
     assert as_columns(x).shape == (60, 25)
 
 
+def test_large_images_are_reduced_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dessl.teachers.pooling.IMAGES_AT_ONCE", 2 * 64 * 64)
+    x = torch.randint(256, (5, 1, 64, 64), dtype=torch.uint8)
+    expected = torch.nn.functional.avg_pool2d(x.float() / 255, 2).flatten(1)
+    torch.testing.assert_close(as_columns(x), expected)
+
+
 def test_a_network_may_give_the_columns(moons: tuple) -> None:
     data, folds, _ = moons
     pool = pooled(data, folds, nothing_known(40), constant, teachers=["trees"],

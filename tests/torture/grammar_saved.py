@@ -15,7 +15,7 @@ from damage import damaged_bytes, damaged_files, damaged_tree
 from safetensors.torch import load, save
 
 from dessl.recipes import Predictor
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 
 CORPUS = sorted(path.parent for path in Path(__file__).parents[1].glob("corpus/*/expected.json"))[

@@ -71,8 +71,7 @@ Pool = Annotated[
     bool | None,
     Option(
         help="Pool the networks with a graph over all rows, trees and regressions, weighted on "
-        "held-out labels. Default: on for tables and images up to 32 pixels a side, off with "
-        "--surrogate, --lam or --risk.",
+        "held-out labels. Default: on, off with --surrogate, --lam or --risk.",
         show_default=False,
     ),
 ]
@@ -104,8 +103,7 @@ Networks = Annotated[
     Option(
         min=1,
         max=MOST_NETWORKS,
-        help="Networks to average. Default: 5, or 1 for images above 16 pixels a side (greyscale: "
-        "above 32).",
+        help="Networks to average. Default: 5, or 1 for colour images above 16 pixels a side.",
     ),
 ]
 Margin = Annotated[

@@ -35,7 +35,8 @@ from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, Recipe, recipe_for
-from dessl.recipes.defaults import LARGEST_POOLED, Architecture, Lam
+from dessl.recipes.architecture import Architecture
+from dessl.recipes.defaults import Lam
 from dessl.recipes.trial import Trial, every_label, parts, refit_failure, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import (
@@ -106,10 +107,10 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
                 "unlabelled rows, drawn at random."
             )
-        side = max(rows.train.x.shape[2:], default=0)
-        if side > LARGEST_POOLED and rows.train.device.type == "cpu":
-            how = f"--size {LARGEST_POOLED}" if kind_of(options["data"]) == "images" else "resizing"
-            say(f"Images of {side} pixels train slowly on a CPU: {how} makes it much faster.")
+        if isinstance(recipe.model, Architecture) and "reduced_to" in recipe.model.options:
+            sides = "{} × {}".format(*rows.train.x.shape[2:])
+            seen = recipe.model.options["reduced_to"]
+            say(f"On a CPU, images of {sides} pixels are reduced to {seen} pixels a side.")
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(

@@ -34,7 +34,8 @@ from dessl.export import Exported, export_model
 from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
-from dessl.recipes.defaults import Architecture, Lam, Teachers
+from dessl.recipes.architecture import Architecture
+from dessl.recipes.defaults import Lam, Teachers
 from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
@@ -64,16 +65,15 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             help.
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
             scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
-            ``dessl.teachers.DEFAULT`` for tables, embeddings and images of up to 32 pixels a side,
-            unless ``surrogate``, ``risk``, ``lam`` or propensities are given; None for no pool.
-            A list cannot be used with propensities.
+            ``dessl.teachers.DEFAULT`` unless ``surrogate``, ``risk``, ``lam`` or propensities are
+            given; None for no pool. A list cannot be used with propensities.
         module: Your own network, from standardised rows (or images as transformed by the views of
             your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
             function that builds one. By default an MLP for tables and a convolutional network for
             images.
         steps: Optimiser steps of each network; by default they depend on the number of labels.
-        networks: Number of networks, 1 to 5. If not given, 5 for tables and for images of up to 16
-            pixels a side (grey ones up to 32), and 1 for other images.
+        networks: Number of networks, 1 to 5. If not given, 5 for tables, for grey images, and for
+            colour images of up to 16 pixels a side; 1 for other images and for images on a GPU.
         safe: Never knowingly worse than the complete case: networks trained with your λ, and the
             pool, are not used if they are significantly worse on held-out labels; ``verdict_`` says
             so.

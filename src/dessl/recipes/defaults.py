@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,23 +10,20 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.augment import Strong, Weak
 from dessl.data import SemiData
-from dessl.models import MODELS
 from dessl.objective import RiskKind
+from dessl.recipes.architecture import Architecture, architecture_for, is_cheap, seen_shape
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
 from dessl.risk import COMPLETE_CASE, RISKS, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.teachers import DEFAULT
 from dessl.teachers.families import check_teachers
+from dessl.teachers.pooling import columns_of
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
 Teachers = Sequence[object] | Literal["auto"] | None
 
 NETWORKS = 5  # networks, each with a fifth of the labels held out, if training is cheap
-LARGEST_TINY = 16  # side of images for which training is cheap, colour or not
-LARGEST_LENET = 32  # side of greyscale images for which training is cheap
-HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
-MOST_WEIGHTS = 512 * 4096  # of its first layer: with more columns, it has fewer units
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without improvement
@@ -40,21 +37,8 @@ STRONG_WIDTH, STRONG_SIDE = 64, 32
 LEAST_STRONG_SIDE = 8
 
 # Limits for teachers by default: above them, teachers cost more than the networks.
-LARGEST_POOLED = 32  # side of images
 MOST_COLUMNS = 4096
 MOST_LABELS = 10_000
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A network of ``dessl.MODELS`` by name and options, as stored in a saved model."""
-
-    name: str
-    options: dict[str, Any]
-
-    def __call__(self) -> nn.Module:
-        """Build the network; its weights come from PyTorch's global generator."""
-        return MODELS[self.name](**self.options)
 
 
 @dataclass(frozen=True)
@@ -125,14 +109,16 @@ def recipe_for(
                  above 4,096 columns fewer hidden units
     grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
-                 pixels a side five of them, trained longer
+                 pixels a side five of them, trained longer;
+                 on a CPU larger ones are reduced to 32
     on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views; mirror images
                                                               if a probe finds them safe
     ============ ============================================ ==============================
 
-    Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images of up
-    to 32 pixels a side, the networks are trained on the labelled rows and pooled with teachers, of
-    which the graph uses all rows. For images on a GPU (``data.to("cuda")``), the gains come from
+    Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
+    networks are trained on the labelled rows and pooled with teachers, of which the graph uses all
+    rows. Teachers see images reduced to 32 pixels a side, and so do networks on a CPU, unless you
+    pass a ``model``. For images on a GPU (``data.to("cuda")``), the gains come from
     strong views, which are affordable there: one network is trained with debiased FixMatch, and
     compared with its complete case. With a ``surrogate``, a number for ``lam`` or
     ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
@@ -195,13 +181,14 @@ def recipe_for(
     term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
     if data.is_image and term is surrogate:
         scaling = Scaling(*(part.to(data.device) for part in scaling_shown_by(term)))
+    cheap = is_cheap(seen_shape(data, model))
     return Recipe(
-        model=_architecture(data, model),
+        model=architecture_for(data, model),
         surrogate=term,
-        plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies),
+        plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies, cheap=cheap),
         scaling=scaling,
         lam=lam,
-        networks=networks or (NETWORKS if data.x.ndim == 2 or _small_images(data) else 1),
+        networks=networks or (NETWORKS if data.x.ndim == 2 or cheap else 1),
         teachers=pool,
         safe=safe,
     )
@@ -246,8 +233,9 @@ def strong_recipe(
     cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
     scaling = scaling_of(data.x)
     options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
+    own = Architecture("fast_cifar", options)
     return Recipe(
-        model=Architecture("fast_cifar", options) if model is None else _architecture(data, model),
+        model=own if model is None else architecture_for(data, model),
         surrogate=named_surrogate(
             STRONG_SURROGATE, views=_views(scaling), seed=seed, targets="apart"
         ),
@@ -290,56 +278,11 @@ def _teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> tuple[
                 "teachers must be 'auto', None or a list such as ['graph', 'linear']; got "
                 f"{teachers!r}. Put a single one in a list: teachers=[{teachers!r}]."
             )
-        side = max(data.x.shape[2:]) if data.x.ndim == 4 else 0
-        small = data.x.ndim in (2, 4) and side <= LARGEST_POOLED
-        small = small and data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS
+        small = data.x.ndim in (2, 4) and columns_of(data.x.shape[1:]) <= MOST_COLUMNS
+        small = small and data.n_labelled <= MOST_LABELS
         return DEFAULT if small and not customised else ()
     check_teachers(teachers, propensity=data.propensity is not None)
     return tuple(teachers)
-
-
-def _architecture(
-    data: SemiData, model: str | Callable[[], nn.Module] | None
-) -> Callable[[], nn.Module]:
-    if model is not None and not isinstance(model, str):
-        if isinstance(model, nn.Module) or not callable(model):
-            raise TypeError(
-                "model must be a name or a function that builds a network, since several are "
-                f"trained; got {type(model).__name__}. Pass lambda: copy.deepcopy(model)."
-            )
-        return model
-    _checks.one_of("model", model, (None, *MODELS))
-    name = model or _network_name(data)
-    options: dict[str, Any] = {"n_classes": data.n_classes}
-    if data.x.ndim == 4:
-        options["in_channels"] = data.x.shape[1]
-    if name == "mlp":
-        columns = data.x.shape[1]
-        width = min(HIDDEN, max(LEAST_HIDDEN, MOST_WEIGHTS // columns))
-        options |= {"n_features": columns, "hidden": [width], "dropout": 0.3}
-    elif name == "lenet":
-        options["size"] = tuple(data.x.shape[2:])
-    elif name == "fast_cifar":
-        options["width"] = 64 if data.device.type == "cuda" else 16
-    return Architecture(name, options)
-
-
-def _network_name(data: SemiData) -> str:
-    if data.x.ndim == 2:
-        return "mlp"
-    if data.x.ndim != 4 or min(data.x.shape[2:]) < 4:
-        images = (
-            " Convert greyscale images of 0 to 255 with .astype('uint8'); add a channel axis to "
-            "float images with x[:, None]."
-        )
-        raise ValueError(
-            f"defaults exist for tables (n, features) and for images (n, channels, height, "
-            f"width) with sides of at least 4; got rows of shape {tuple(data.x.shape[1:])}. "
-            "Pass model= (module= in DeSSLClassifier), a function that builds your network."
-            + (images if data.x.ndim == 3 else "")
-        )
-    small = max(data.x.shape[2:]) <= LARGEST_LENET and data.x.shape[1] == 1
-    return "lenet" if small or min(data.x.shape[2:]) < 8 else "fast_cifar"
 
 
 def _surrogate(
@@ -365,10 +308,17 @@ def _views(scaling: Scaling) -> dict[str, View]:
 
 
 def _plan(
-    data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int, copies: int
+    data: SemiData,
+    risk: RiskKind,
+    lam: float,
+    steps: int | None,
+    seed: int,
+    copies: int,
+    *,
+    cheap: bool,
 ) -> TrainPlan:
     n = data.n_labelled // copies
-    longer = 3 if _small_images(data) else 1  # convolutions on shifted images learn more slowly
+    longer = 3 if cheap else 1  # convolutions on shifted images learn more slowly
     length = round(longer * STEPS * max(1.0, n / 100) ** 0.3) if steps is None else steps
     return TrainPlan(
         steps=length,
@@ -383,16 +333,9 @@ def _plan(
         risk=risk if data.n_unlabelled else COMPLETE_CASE,
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
-        patience=PATIENCE * (2 if _small_images(data) else 1),
+        patience=PATIENCE * (2 if cheap else 1),
         patience_after=int(IMPATIENT_AFTER * length),
         # Compiling takes longer than training on a table.
         compile="off" if data.x.ndim == 2 else "auto",
         seed=seed,
     )
-
-
-def _small_images(data: SemiData) -> bool:
-    """Whether training a network on these images is cheap."""
-    if data.x.ndim != 4:
-        return False
-    return max(data.x.shape[2:]) <= (LARGEST_LENET if data.x.shape[1] == 1 else LARGEST_TINY)

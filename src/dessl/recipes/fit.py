@@ -17,8 +17,9 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
+from dessl.recipes.architecture import Architecture
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
-from dessl.recipes.defaults import Architecture, Recipe
+from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import (
     LEAST_LABELS,
     METHOD,

@@ -25,7 +25,7 @@ from dessl.evaluation.verdict import (
     verdict,
 )
 from dessl.recipes import Recipe
-from dessl.recipes.defaults import Architecture
+from dessl.recipes.architecture import Architecture
 from dessl.recipes.trial import Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts

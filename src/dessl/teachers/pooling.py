@@ -1,5 +1,6 @@
 """Fit a pool from data, folds and the networks' predictions; use it and save it."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -10,6 +11,7 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
+from dessl.models.reduced import area_averaged, reduced_sides
 from dessl.teachers.base import Saveable, State, Teacher
 from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for
 from dessl.teachers.families import DEFAULT, KINDS, named_families
@@ -21,6 +23,8 @@ from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
+LARGEST_SIDE = 32  # of images as columns; larger ones are reduced
+IMAGES_AT_ONCE = 2**24  # pixels that are reduced at a time
 ROWS_AT_ONCE = 50_000  # rows predicted at a time
 MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
 TURNS = 5  # folds in which the weights are evaluated
@@ -112,12 +116,32 @@ class Pooled:
 def as_columns(x: Tensor) -> Tensor:
     """Return rows as columns (n, d), on the same device; pixels of images as values from 0 to 1.
 
+    Images with a side above 32 pixels are reduced to 32: coarse shapes are what distances between
+    pixels can measure, and time and memory grow with the area.
+
     >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
     """
-    flat = x.detach().flatten(1)
+    x = x.detach()
+    if columns_of(x.shape[1:]) < x.shape[1:].numel():
+        parts = torch.split(x, max(1, IMAGES_AT_ONCE // x.shape[1:].numel()))
+        flat = torch.cat([area_averaged(part, LARGEST_SIDE).flatten(1) for part in parts])
+    else:
+        flat = x.flatten(1)
     return flat.float() / 255 if x.dtype == torch.uint8 else flat
+
+
+def columns_of(shape: Sequence[int]) -> int:
+    """Return how many columns :func:`as_columns` makes of rows of a shape.
+
+    >>> columns_of((5,)), columns_of((1, 28, 28)), columns_of((3, 224, 224))
+    (5, 784, 3072)
+    """
+    if len(shape) != 3:
+        return math.prod(shape)
+    channels, *sides = shape
+    return channels * math.prod(reduced_sides((sides[0], sides[1]), LARGEST_SIDE))
 
 
 def pooled(

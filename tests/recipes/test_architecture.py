@@ -1,0 +1,72 @@
+"""The default network: what it sees of large images, and that it is saved, loaded and exported."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from dessl import SemiData
+from dessl.export import export_model
+from dessl.models import MODELS, FastCifar, LeNet, Reduced
+from dessl.recipes import fit, recipe_for
+from dessl.recipes.architecture import architecture_for, seen_shape
+from dessl.recipes.predictor import predicted_log_proba
+from dessl.saved import SavedModel, SavedModelError, load_model, save_model
+
+
+def images(channels: int, *sides: int) -> SemiData:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 2
+    x = torch.randint(100, (60, channels, *sides), generator=generator) + 80 * y.view(-1, 1, 1, 1)
+    return SemiData(x.to(torch.uint8), torch.where(torch.arange(60) < 30, y, -1), layout="NCHW")
+
+
+@pytest.mark.parametrize(
+    ("channels", "sides", "network", "seen"),
+    [(1, (28, 28), LeNet, (1, 28, 28)), (1, (100, 50), LeNet, (1, 32, 16)),
+     (3, (32, 32), FastCifar, (3, 32, 32)), (3, (64, 96), FastCifar, (3, 21, 32))],
+)  # fmt: skip
+def test_large_images_are_reduced(
+    channels: int, sides: tuple[int, int], network: type, seen: tuple[int, ...]
+) -> None:
+    data = images(channels, *sides)
+    built = architecture_for(data, None)()
+    assert seen_shape(data, None) == seen
+    assert isinstance(built, Reduced) == (seen != (channels, *sides))
+    assert isinstance(built.network if isinstance(built, Reduced) else built, network)
+    assert built(torch.rand(2, channels, *sides)).shape == (2, 2)
+
+
+def test_a_network_that_you_name_sees_every_pixel() -> None:
+    data = images(3, 64, 64)
+    assert isinstance(architecture_for(data, "fast_cifar")(), MODELS["fast_cifar"])
+    assert seen_shape(data, "fast_cifar") == (3, 64, 64)
+
+
+def test_large_images_are_pooled_saved_and_loaded(tmp_path: Path) -> None:
+    data = images(1, 48, 40)
+    recipe = recipe_for(data, steps=3)
+    found = fit(data, recipe, progress=False)
+    assert found.pool is not None
+    p = predicted_log_proba(found.model, data.x)
+    assert (p.argmax(1) == torch.arange(60) % 2).float().mean() > 0.95
+    saved = SavedModel(found.model, ("a", "b"), (1, 48, 40), image=True, architecture=recipe.model)
+    save_model(tmp_path / "model", saved)
+    again = load_model(tmp_path / "model")
+    torch.testing.assert_close(predicted_log_proba(again.model, data.x), p)
+    export_model(tmp_path / "model.pt2", again)  # which compares the predictions
+
+
+def test_a_saved_model_with_giant_rows_is_refused(tmp_path: Path) -> None:
+    data = images(1, 48, 40)
+    recipe = recipe_for(data, steps=1)
+    found = fit(data, recipe, progress=False)
+    saved = SavedModel(found.model, ("a", "b"), (1, 48, 40), image=True, architecture=recipe.model)
+    save_model(tmp_path / "model", saved)
+    settings = tmp_path / "model" / "settings.json"
+    entries = json.loads(settings.read_text())
+    entries["input"]["shape"] = [1, 60_000, 50_000]
+    settings.write_text(json.dumps(entries))
+    with pytest.raises(SavedModelError, match="its rows have 3,000,000,000 values"):
+        load_model(tmp_path / "model")
