@@ -1,4 +1,4 @@
-"""FixMatch with its targets in a pass of their own: the joint pass's values, for less work."""
+"""Targets in a pass of their own: the joint pass's values, for less work."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl import Rows, SemiData, objective
-from dessl.surrogates import FixMatch, FixMatchStar
+from dessl.surrogates import UDA, FixMatch, FixMatchStar, FlexMatch, FreeMatch, SoftMatch
 from dessl.training import TrainPlan, train
 
 
@@ -28,7 +28,10 @@ def rows() -> Rows:
     )
 
 
-@pytest.mark.parametrize("kind", [FixMatch, FixMatchStar])
+CONFIDENT = {kind: {"threshold": 0.4} for kind in (UDA, FixMatch, FixMatchStar)}
+
+
+@pytest.mark.parametrize("kind", [UDA, FixMatch, FixMatchStar, FlexMatch, FreeMatch, SoftMatch])
 @pytest.mark.parametrize("n_loss", [5, 12])
 def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
     kind: Any, n_loss: int, rows: Rows
@@ -37,10 +40,14 @@ def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
     found = []
     for targets in ("joint", "apart"):
         model = network()
-        surrogate = kind(0.4, strong=strong, targets=targets)
-        risk = objective(surrogate.step_scores(model, rows, n_loss), y, 0.5)
+        surrogate = kind(**CONFIDENT.get(kind, {}), strong=strong, targets=targets)
+        surrogate.prepare(model, 12, 3)
+        scores = surrogate.step_scores(model, rows, n_loss)
+        risk = objective(scores, y, 0.5)
         risk.value.backward()
-        found.append((*risk, *(p.grad for p in model.parameters())))
+        surrogate.after_step(model, rows, scores)
+        state = [buffer.float() for buffer in surrogate.buffers()]
+        found.append((*risk, *state, *(p.grad for p in model.parameters())))
     assert found[0][2] > 0  # some labelled row is confident
     for joint, apart in zip(*found, strict=True):
         torch.testing.assert_close(joint, apart)
