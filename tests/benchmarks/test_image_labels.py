@@ -32,7 +32,18 @@ def test_differences_are_paired_over_draws(labels: ModuleType) -> None:
         for draw, *values in pairs
         for form, value in zip(("de_fixmatch", "fixmatch"), values, strict=True)
     ]
-    assert "- accuracy of DeFixMatch minus FixMatch: 15.0 ± 63.5 (2 draws)" in labels.table(records)
+    assert "- DeFixMatch minus FixMatch: accuracy 15.0 ± 63.5, cross-entropy" in labels.table(
+        records
+    )
+
+
+def test_the_draw_that_selected_a_form_is_left_out(labels: ModuleType) -> None:
+    records = [record("softmatch", 0, 0.9), record("fixmatch_star", 0, 0.8)]
+    assert "minus" not in labels.table(records)
+    records += [record("softmatch", 1, 0.7), record("fixmatch_star", 1, 0.8)]
+    assert "- DeSoftMatch minus FixMatch*: accuracy -10.0, cross-entropy 0.000 (1 draws)" in (
+        labels.table(records)
+    )
 
 
 def test_two_processes_share_the_runs(labels: ModuleType) -> None:
