@@ -42,7 +42,7 @@ def network() -> torch.nn.Module:
 
 
 def one_training(config: dict[str, Any]) -> None:
-    """Train on all workers together, as under torchrun; Ray has made the process group."""
+    """Train on all workers together, as under torchrun; Ray has created the process group."""
     data = make_data().to(get_device())
     result = train(network, "fixmatch", data, PLAN, out=config["out"], progress=False)
     ray.train.report(dict(result.history[-1].validation))  # by every worker
@@ -65,7 +65,7 @@ def train_on_workers(out: Path, workers: int = 2, *, gpu: bool = False) -> dict[
 
 
 def one_cell(config: dict[str, Any]) -> None:
-    """Train one cell of the grid; called again, it resumes or returns at once."""
+    """Train one cell of the grid; if called again, it resumes or returns immediately."""
     plan = TrainPlan.from_dict({**PLAN.as_dict(), "lam": config["lam"], "seed": config["seed"]})
     name = "{surrogate}-{lam}-{seed}".format(**config)
     out = Path(config["out"], name)

@@ -120,13 +120,13 @@ def test_lambda_may_be_a_tensor() -> None:
     ("options", "message"),
     [
         ({"risk": "biased"}, "risk must be one of 'complete_case', 'ssl', 'debiased'"),
-        ({"risk": "ssl", "on": "all"}, "on goes with risk='debiased'; got risk='ssl'"),
-        ({"risk": "ssl", "bound": "nonnegative"}, "bound goes with risk='debiased'"),
+        ({"risk": "ssl", "on": "all"}, "on requires risk='debiased'; got risk='ssl'"),
+        ({"risk": "ssl", "bound": "nonnegative"}, "bound requires risk='debiased'"),
         ({"risk": "inverse_propensity"}, "needs propensity"),
-        ({"propensity": Y}, "propensity goes with risk='inverse_propensity'"),
+        ({"propensity": Y}, "propensity requires risk='inverse_propensity'"),
         (
             {"risk": "inverse_propensity", "propensity": Y, "weights_labelled": Y},
-            "weights_labelled goes with risk='complete_case' or 'ssl' or 'debiased'",
+            "weights_labelled requires risk='complete_case' or 'ssl' or 'debiased'",
         ),
         ({"on": "some"}, "on must be one of"),
         ({"bound": "positive"}, "bound must be one of"),

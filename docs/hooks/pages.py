@@ -12,9 +12,9 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 
-# One page for each room that people import from; names that start with _ stay out.
+# One page for each module that people import from; names that start with _ stay out.
 API = {
-    "dessl": "The front door",
+    "dessl": "Top-level names",
     "dessl.risk": "Risks",
     "dessl.functional": "Per-sample terms",
     "dessl.objective": "Objective",

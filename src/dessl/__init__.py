@@ -1,8 +1,8 @@
 """Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk.
 
-Names are imported when they are first used. So ``import dessl`` and ``dessl --help`` need no torch,
-and a program soon reaches its own first line, from which it handles interrupts cleanly. A new name
-goes here and into ``__init__.pyi``.
+Names are imported when they are first used. ``import dessl`` and ``dessl --help`` therefore do not
+load torch, and a command can handle an interrupt cleanly soon after its start. Add a new name here
+and to ``__init__.pyi``.
 """
 
 import sys

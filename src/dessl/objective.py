@@ -33,8 +33,8 @@ def objective(
         y: Labels of the first n_l rows, shape (n_l,). All rows after them are unlabelled.
         lam: λ, a number or a tensor of shape ().
         risk: A key of ``dessl.risk.RISKS``. ``"complete_case"``: labelled rows alone. ``"ssl"``:
-            the usual, biased risk. ``"debiased"``: the paper's. ``"inverse_propensity"``: debiased
-            for labels that are not missing completely at random.
+            the standard, biased risk. ``"debiased"``: the paper's. ``"inverse_propensity"``:
+            debiased for labels that are not missing completely at random.
         on: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
         bound: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
         loss: L of logits (n_l, classes) and y, shape (n_l,); averaged over the views.

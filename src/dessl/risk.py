@@ -340,12 +340,12 @@ def check_options(name: str, **options: object) -> None:
 
     >>> check_options("ssl", on=None, bound="nonnegative")
     Traceback (most recent call last):
-    ValueError: bound goes with risk='debiased'; got risk='ssl'. Leave it out.
+    ValueError: bound requires risk='debiased'; got risk='ssl'. Omit it.
     """
     for option, value in options.items():
         if value is not None and option not in RISKS[name].options:
             having = " or ".join(repr(key) for key, kind in RISKS.items() if option in kind.options)
-            raise ValueError(f"{option} goes with risk={having}; got risk={name!r}. Leave it out.")
+            raise ValueError(f"{option} requires risk={having}; got risk={name!r}. Omit it.")
 
 
 def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: str = "") -> Tensor:

@@ -283,7 +283,7 @@ def _model(
     try:
         tensors = load(weights)  # which checks every size in its header against the file
     except SafetensorError as error:
-        raise ValueError(f"its weights are no safetensors file ({error})") from error
+        raise ValueError(f"its weights are not a safetensors file ({error})") from error
     taught, pool = (_taken(tensors, prefix) for prefix in (TAUGHT, POOL))
     if taught or settings["taught"] is not None:
         return _student(State(taught, settings["taught"]), settings)
@@ -308,7 +308,7 @@ def _doubt(tensors: Mapping[str, Tensor]) -> float:
     if doubt is None:
         return 0.0
     if doubt.numel() != 1 or not 0 < float(doubt) < 1:
-        raise ValueError("its doubt is no number between 0 and 1")
+        raise ValueError("its doubt is not a number between 0 and 1")
     return float(doubt)
 
 
@@ -357,7 +357,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
             _check_shapes(lambda: setting.network(width, classes), tensors, f"{group}.{number}.")
     student = TaughtPredictor(Taught.from_state(state))
     if list(settings["class_names"]) != list(student.taught.class_names):
-        raise ValueError("its student has other classes")
+        raise ValueError("its student has different classes")
     _check_answer(student, settings, len(tensors["space.mean"]))
     return student
 
@@ -370,7 +370,7 @@ def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int
     dtype = torch.uint8 if entries["kind"] == "image" else torch.float32
     answer = predicted_log_proba(model, torch.zeros(1, *entries["shape"], dtype=dtype))
     if answer.shape != (1, len(settings["class_names"])) or not bool(torch.isfinite(answer).all()):
-        raise ValueError("it does not answer with a probability for each class")
+        raise ValueError("it does not return a probability for each class")
 
 
 def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:

@@ -20,7 +20,7 @@ def test_an_audit_as_text_json_and_a_page(
     page = tmp_path / "audit.html"
     run("audit", str(table), "--label", "sick", "--out", str(page))
     text = capsys.readouterr().out
-    assert text.startswith(("Use it", "Do not"))
+    assert text.startswith("Verdict on the unlabelled data: ")
     assert "Are labels missing at random?" in text
     assert "people" in page.read_text(encoding="utf-8")
     run("audit", str(table), "--label", "sick", "--json", "--cheap")
@@ -87,7 +87,8 @@ def test_a_column_that_is_the_label_is_named_by_audit_and_fit(
     reason = "'code' gives the label away: its values match the classes one to one on all 60"
     run("audit", str(path), "--label", "sick", "--cheap", "--out", str(page))
     text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith(f"Use it with care. - {reason} labelled rows.")
+    verdict = "Verdict on the unlabelled data: use it with care."
+    assert text.startswith(f"{verdict} - {reason} labelled rows.")
     assert "drop it: --ignore code" in text
     assert "gives the label away" in page.read_text(encoding="utf-8")
     few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--no-pool")

@@ -257,7 +257,7 @@ def test_a_share_to_hold_out_where_nothing_is_held_out_is_refused(
             (people, "--label", "outcome", "--test-file", others),
             "evaluated on --test-file. Omit it",
         ),
-        (("digits", "--labels", 100), "evaluated on a test part of their own. Omit it"),
+        (("digits", "--labels", 100), "evaluated on the test set of this data set. Omit it"),
     ):
         code, _, err = cli("fit", *data, "--out", tmp_path / "run", "--hold-out", 0.3)
         assert code == 2

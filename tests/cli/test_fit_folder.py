@@ -85,7 +85,7 @@ def test_other_contents_of_a_file_are_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "out" / "training" / "options.json").unlink()  # a run of an older version
     code, _, err = cli(*command)
     assert code == 2
-    assert "has a different run (other rows or labels)" in err
+    assert "has a different run (different rows or labels)" in err
 
 
 @pytest.mark.parametrize(

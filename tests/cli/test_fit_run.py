@@ -72,7 +72,7 @@ def test_a_share_is_held_out_only_where_there_are_no_other_test_rows() -> None:
     assert fit_run._held_out(data(test=True), None, HOLD_OUT) == {}
     with pytest.raises(ValueError, match=r"evaluated on --test-file\. Omit it"):
         fit_run._held_out(data(), "test.csv", 0.3)
-    with pytest.raises(ValueError, match="evaluated on a test part of their own"):
+    with pytest.raises(ValueError, match="evaluated on the test set of this data set"):
         fit_run._held_out(data(test=True), None, 0.3)
 
 

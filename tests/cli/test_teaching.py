@@ -243,8 +243,8 @@ def test_a_killed_run_is_resumed_where_it_was(
     ("options", "told"),
     [
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
-        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this is no answer, "
-         "pass --missing-label 'not sure'"),
+        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this means no "
+         "answer, pass --missing-label 'not sure'"),
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),

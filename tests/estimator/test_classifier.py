@@ -508,7 +508,7 @@ class TestTeachersAnswers:
                 ", its weights",
             ),
             ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
-            ({"class_names": ["0", "1", "7"]}, "other classes"),
+            ({"class_names": ["0", "1", "7"]}, "different classes"),
             ({"report": {}}, "cannot be loaded"),
             ({"format": 9}, "of a student"),
         ],

@@ -130,8 +130,8 @@ DERIVED: dict[str, dict[str, Callable[[], tuple[float, ...]]]] = {
             min(surrogate_runs("accuracy")),
         ),
         "6.1 ± 3.7 below": lambda: debiased_less_usual("vat"),
-        "2.1 ± 1.8 below its usual form": lambda: debiased_less_usual("ict"),
-        "1.9 ± 1.8 points above its usual form": lambda: debiased_less_usual("freematch"),
+        "2.1 ± 1.8 below its standard form": lambda: debiased_less_usual("ict"),
+        "1.9 ± 1.8 points above its standard form": lambda: debiased_less_usual("freematch"),
         "of 120 intervals six exclude zero by chance; 19 do": intervals_without_zero,
     },
     "docs/reproduction.md": {

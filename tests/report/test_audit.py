@@ -48,7 +48,7 @@ def made(**other: Any) -> list[str]:
 def test_nothing_found_is_said_in_two_sentences() -> None:
     assert made() == [
         "Audit",
-        "Verdict on the unlabelled rows: use it.",
+        "Verdict on the unlabelled data: use it.",
         "There are too few rows to test whether labels are missing at random.",
         "No duplicates found, and every class has at least five labels.",
     ]

@@ -97,8 +97,8 @@ def test_a_model_that_may_be_no_better_than_one_answer_has_a_caution(judged: Run
     facts = counted(judged, [[0, 12], [1, 47]])
     name = facts.data.class_names[1]
     assert guessing(facts) == (
-        f"Always answering {name!r} would be right on 48 of 60 held-out rows, this model is right "
-        "on 47: it is not shown to be more accurate."
+        f"Always answering {name!r} would be right on 48 of 60 held-out rows, and this model is "
+        "right on 47: it is not shown to be more accurate."
     )
     assert "Caution" in decision(facts)
     better = counted(judged, [[25, 5], [5, 25]])  # the interval begins at 0.638
@@ -109,4 +109,4 @@ def test_a_model_that_may_be_no_better_than_one_answer_has_a_caution(judged: Run
 def test_the_advice_begins_with_a_serious_audit(judged: RunFacts) -> None:
     audit: Any = SimpleNamespace(outcome="do not use it")
     found = advice(told(dataclasses.replace(judged, audit=audit), "better"))
-    assert found.startswith("Read the audit first, it says not to use these data as they are. Use")
+    assert found.startswith("Read the audit first: it says not to use these data as they are. Use")

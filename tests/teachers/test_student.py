@@ -97,7 +97,7 @@ def test_a_pool_that_is_not_better_is_not_kept() -> None:
         choice, pooled_loss=choice.without_loss - 0.01, standard_error=0.02, needed=1.0
     )
     assert not unsure.kept
-    assert "no gain by 1 standard error" in unsure.why
+    assert "no gain of more than 1 standard error" in unsure.why
     found = taught("good")
     report = dataclasses.replace(found.report, student=worse)
     x = rows()[0][600:]

@@ -43,8 +43,8 @@ def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
     [
         ({}, True, "The answers help: out-of-fold cross-entropy 0.600 without them, 0.500 with"),
         ({"standard_error": 0.09}, True, "are used, but the gain may be chance"),
-        ({"standard_error": 0.2}, False, "gave no gain by 1 standard error, so only gold labels"),
-        ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain by 1 standard"),  # equal
+        ({"standard_error": 0.2}, False, "gave no gain of more than 1 standard error, so only"),
+        ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain of more than 1"),  # equal
         ({"pooled_loss": 0.6}, False, "did not help, so only gold labels and unlabelled rows"),
         ({"pooled_loss": 0.7, "weights_without": (1.0, 0.0, 0.0)}, False, "so gold labels alone"),
     ],

@@ -114,7 +114,7 @@ def test_groups_of_other_runs_are_refused_and_stay(
     broken_off(tmp_path, runs, monkeypatch, plan=plan)
     before = (tmp_path / FILE).read_text()
     other = [dataclasses.replace(run, lam=0.123) for run in runs]
-    with pytest.raises(ValueError, match=r"has a different run \(.*other settings of the runs"):
+    with pytest.raises(ValueError, match=r"has a different run \(.*different settings of the runs"):
         train_population(small_mlp, Entropy(), data, other, plan, out=tmp_path, chunk=4)
     with pytest.raises(FileExistsError, match="resume=True"):
         train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path, resume=False)

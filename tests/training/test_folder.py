@@ -52,7 +52,7 @@ def test_another_run_s_folder_is_refused(
         SemiData(data.x, data.y, validation=(x, 1 - y)),
         SemiData(data.x, data.y, validation=(x, y), ids=torch.arange(120).flip(0)),
     ):
-        with pytest.raises(ValueError, match="other rows or labels"):
+        with pytest.raises(ValueError, match="different rows or labels"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
     with pytest.raises(FileExistsError, match=r"already has a run. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
@@ -81,7 +81,7 @@ def test_a_model_of_the_same_class_and_size_is_known_by_what_it_prints(
     assert repr(Activated()) != repr(kept[0])
     train(kept[0], Entropy(), make_data(), make_plan(), out=tmp_path)
     train(Activated, Entropy(), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"has a different run \(another model\)"):
+    with pytest.raises(ValueError, match=r"has a different run \(a different model\)"):
         train(Activated(0.5), Entropy(), make_data(), make_plan(), out=tmp_path)
 
 

@@ -62,11 +62,11 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
             ValueError,
             "risk='inverse_propensity' adds labelled rows.*count twice",
         ),
-        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "goes with risk='debiased'"),
+        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "requires risk='debiased'"),
         (
             {"steps": 1, "risk": "ssl", "bound": "nonnegative"},
             ValueError,
-            "goes with risk='debiased'",
+            "requires risk='debiased'",
         ),
         ({"steps": 1, "on": "all", "include_labelled": True}, ValueError, "would count twice"),
         ({"steps": 1, "unlabelled_batch": 0}, ValueError, "Use risk='complete_case'"),

@@ -456,11 +456,11 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
     for network, surrogate, its, some, complaint in (
         (model, Entropy(), data, runs[:-1], "runs: 8 there, 7 now"),
-        (model, Entropy(), data, [*runs[:-1], other_lam], "other settings of the runs"),
+        (model, Entropy(), data, [*runs[:-1], other_lam], "different settings of the runs"),
         (model, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
-        (model, Entropy(), other_x, runs, "other rows or labels"),
-        (model, Entropy(), other_ids, runs, "other rows or labels"),
-        (other_rate, Entropy(), data, runs, "another model"),
+        (model, Entropy(), other_x, runs, "different rows or labels"),
+        (model, Entropy(), other_ids, runs, "different rows or labels"),
+        (other_rate, Entropy(), data, runs, "a different model"),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
         with pytest.raises(ValueError, match=rf"has a different run \(.*{complaint}"):

@@ -95,7 +95,7 @@ def test_another_store_is_another_run(
     train(make_model, Entropy(), data, make_plan(), out=tmp_path / "run")
     x = np.load(tmp_path / "1.npy")
     np.save(tmp_path / "1.npy", x + 1)
-    with pytest.raises(ValueError, match="other rows on disk"):
+    with pytest.raises(ValueError, match="different rows on disk"):
         train(make_model, Entropy(), data, make_plan(), out=tmp_path / "run")
 
 

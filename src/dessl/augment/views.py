@@ -47,7 +47,7 @@ class Weak:
         flip: whether images may be flipped; turn it off for digits and text.
         shift: maximum shift, in pixels if an int, as a fraction of the side if a float.
         mean: mean of the levels in [0, 1]; one number, or one for each channel.
-        std: likewise.
+        std: standard deviation of the levels; as for ``mean``.
         dtype: dtype of the result.
 
     >>> weak = Weak(mean=0.5, std=0.5)
@@ -126,7 +126,7 @@ class Strong:
         fill: level of the pixels outside the image.
         cutout_fill: level of the square.
         mean: mean of the levels in [0, 1]; one number, or one for each channel.
-        std: likewise.
+        std: standard deviation of the levels; as for ``mean``.
         dtype: dtype of the result.
 
     >>> strong = Strong(n_ops=3, mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26))

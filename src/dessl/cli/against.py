@@ -93,7 +93,7 @@ def show_differences(
     if "wins" in differences:
         show(
             "A model wins a row if it gives the row's label a higher probability than the other "
-            "model, by however little. This counts rows and does not measure quality: a less "
+            "model, however slightly. This counts rows and does not measure quality: a less "
             "confident model can lose most rows although its Brier score is better."
         )
 

@@ -78,7 +78,7 @@ def _show(found: "Audit") -> None:
     from dessl.evaluation.verdict import short_p
 
     console = PlainConsole()
-    show(f"{found.outcome.capitalize()}.")
+    show(f"Verdict on the unlabelled data: {found.outcome}.")
     for reason in found.reasons:
         show(f"- {reason}")
     if found.tests:

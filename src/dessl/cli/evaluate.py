@@ -45,7 +45,7 @@ ClassName = Annotated[
     str | None, Option("--class", help="Class for recall, precision, tpr, fpr and auc.")
 ]
 Threshold = Annotated[
-    float | None, Option(help="Probability above which a row is positive, for tpr and fpr.")
+    float | None, Option(help="Probability from which a row counts as positive, for tpr and fpr.")
 ]
 Propensity = Annotated[
     str | None,

@@ -70,8 +70,9 @@ AtPrediction = Annotated[
 Pool = Annotated[
     bool | None,
     Option(
-        help="Pool the networks with a graph over all rows, trees and regressions, weighted on "
-        "held-out labels. Default: on, off with --surrogate, --lam or --risk.",
+        help="Combine the networks with other predictors (a graph over all rows, Gaussians, trees, "
+        "a kernel, logistic regression), weighted on held-out labels. Default: on, but off with "
+        "--surrogate, --lam or --risk.",
         show_default=False,
     ),
 ]
@@ -80,7 +81,7 @@ LamText = Annotated[
 ]
 RiskName = Annotated[
     Literal["debiased", "ssl"],
-    Option(help="Train on the debiased risk, or on the usual, biased one."),
+    Option(help="Train on the debiased risk, or on the standard, biased one (ssl)."),
 ]
 PropensityName = Annotated[
     str | None,
@@ -103,7 +104,8 @@ Networks = Annotated[
     Option(
         min=1,
         max=MOST_NETWORKS,
-        help="Networks to average. Default: 5, or 1 for colour images above 16 pixels a side.",
+        help="Networks to average. Default: 5, or 1 for colour images above 16 pixels a side and "
+        "for images on a GPU.",
     ),
 ]
 Margin = Annotated[
@@ -119,7 +121,7 @@ Refit = Annotated[
 ]
 Safe = Annotated[
     bool,
-    Option(help="Drop whatever held-out labels show to be worse than the complete case."),
+    Option(help="Do not use a model that held-out labels show to be worse than the complete case."),
 ]
 Stream = Annotated[
     bool | None,

@@ -304,7 +304,7 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     if test_file is None and data.test is None:
         return {"hold_out": share}
     if share != HOLD_OUT:
-        evaluated_on = "a test part of their own" if test_file is None else "--test-file"
+        evaluated_on = "the test set of this data set" if test_file is None else "--test-file"
         raise ValueError(
             "--hold-out is the share of DATA to hold out, but these models are evaluated on "
             f"{evaluated_on}. Omit it."

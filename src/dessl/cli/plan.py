@@ -41,8 +41,8 @@ def plan(
     of the labels in DATA, dessl fit holds out a fifth.
 
     Rows are drawn at random, more often where a model is uncertain. The file has
-    a line for each row of DATA: whether to label it, and the probability of
-    having a label then. Pass that column to --propensity later, so that
+    a line for each row of DATA: whether to label it, and the probability that it
+    has a label afterwards. Pass that column to --propensity later, so that
     estimates stay unbiased; for images, pass --propensity estimate-x.
 
     Example: dessl plan people.csv --label outcome --width 0.02

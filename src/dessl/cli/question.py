@@ -104,7 +104,7 @@ def check_complete(
         if metric in AT_A_THRESHOLD and threshold is None and len(names) > 2:
             raise ValueError(
                 f"{metric} needs a threshold with more than two classes. Pass --threshold T, the "
-                "probability above which a row counts as positive."
+                "probability from which a row counts as positive."
             )
 
 

@@ -82,7 +82,7 @@ class Stream:
                 f"{len(self.pool)}. Resume with the same data and the same label draw."
             )
         if not torch.equal(permutation.sort().values.cpu(), torch.arange(len(self.pool))):
-            raise ValueError("the saved stream does not have every row once. It is damaged.")
+            raise ValueError("the saved stream does not have each row exactly once. It is damaged.")
         generator = state["generator"]
         if generator.shape != self.generator.get_state().shape:
             raise ValueError(

@@ -60,7 +60,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
             A row's id is its number in X; rows of X_unlabelled follow. The default, if one is
             needed, is ``"pseudo_label"``.
-        risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
+        risk: ``"debiased"``, ``"ssl"`` (standard, biased) or ``"complete_case"``.
         lam: λ, its weight; ``"auto"`` estimates it on held-out labels, and uses 0 if it does not
             help.
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,

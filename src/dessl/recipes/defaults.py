@@ -116,13 +116,14 @@ def recipe_for(
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
-    networks are trained on the labelled rows and pooled with teachers, of which the graph uses all
-    rows. Teachers see images reduced to 32 pixels a side, and so do networks on a CPU, unless you
-    pass a ``model``. For images on a GPU (``data.to("cuda")``), the gains come from
-    strong views, which are affordable there: one network is trained with debiased FixMatch, and
-    compared with its complete case. With a ``surrogate``, a number for ``lam`` or
-    ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
-    you pass ``teachers`` as well: then those networks are pooled.
+    networks are trained on the labelled rows and pooled with teachers, of which the graph and the
+    Gaussians use all rows. Teachers see images reduced to 32 pixels a side, and so do networks on a
+    CPU, unless you pass a ``model``. For images on a GPU (``data.to("cuda")``), the gains come from
+    strong views, which are affordable there: one network is trained with debiased FixMatch,
+    compared with its complete case, and pooled with teachers on the features of its last layer.
+    With a ``surrogate``, a number for ``lam`` or ``teachers=None``, the networks are trained on the
+    debiased risk, and there is no pool unless you pass ``teachers`` as well: then those networks
+    are pooled.
 
     On a CPU there are no flips, since they change the class of digits, writing and some organs.
     If they are safe for your images, pass a surrogate with your own views.

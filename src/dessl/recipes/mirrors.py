@@ -77,8 +77,8 @@ class Mirrors:
         used = "Mirror images are shown in training" if self.safe else "No mirror images"
         return (
             f"{used}: on {self.n} held-out labels they change the cross-entropy of a short probe "
-            f"by {self.cost:+.3f} ± {self.standard_error:.3f} (standard error); it gains "
-            f"{self.known:.3f} nats over the class shares."
+            f"by {self.cost:+.3f} ± {self.standard_error:.3f} (standard error); the probe's own is "
+            f"{self.known:.3f} nats below that of the class frequencies."
         )
 
 

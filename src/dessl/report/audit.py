@@ -24,7 +24,7 @@ def audit_section(found: Audit | None) -> Markup | None:
         return None
     return section(
         "Audit",
-        element("p", f"Verdict on the unlabelled rows: {found.outcome}.", class_="note"),
+        element("p", f"Verdict on the unlabelled data: {found.outcome}.", class_="note"),
         element("ul", (element("li", why, dir="auto") for why in found.reasons))
         if found.reasons
         else None,

@@ -29,7 +29,7 @@ def advice(facts: RunFacts) -> str:
     found = accuracy_of(facts)
     start = ADVICE[facts.verdict.outcome]
     if facts.audit and facts.audit.outcome == "do not use it":
-        start = f"Read the audit first, it says not to use these data as they are. {start}"
+        start = f"Read the audit first: it says not to use these data as they are. {start}"
     if found is None:
         return f"{start}."
     low, high = interval_text("accuracy", found.low, found.high)
@@ -60,8 +60,8 @@ def guessing(facts: RunFacts) -> str:
     name = facts.data.class_names[counts.index(most)]
     right = sum(row[k] for k, row in enumerate(confusion))
     return (
-        f"Always answering {name!r} would be right on {most} of {n} held-out rows, this model is "
-        f"right on {right}: it is not shown to be more accurate."
+        f"Always answering {name!r} would be right on {most} of {n} held-out rows, and this model "
+        f"is right on {right}: it is not shown to be more accurate."
     )
 
 

@@ -365,6 +365,6 @@ def _label_reasons(facts: Audit) -> list[str]:
         best = facts.gains[0]
         found.append(
             f"Expect little gain: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
-            f"and {facts.least_correlation:.2f} is needed to pay for estimating λ."
+            f"and estimating λ pays off only above {facts.least_correlation:.2f}."
         )
     return found

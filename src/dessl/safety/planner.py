@@ -301,5 +301,5 @@ def _sentence(plan: LabelPlan, share: float, rows: int) -> str:
     if total > rows:
         text += f" The data has only {rows:,} rows: collect more."
     if share < 1:
-        text += " Labels in a test file of their own (--test-file) all count."
+        text += " If the test labels are in a separate file (--test-file), all of them count."
     return text

@@ -21,7 +21,7 @@ class FromFunction(Surrogate):
     Args:
         h: The function. It must treat each row in the same way, whatever else is in the batch.
         bounded_up_to: The largest λ for which the debiased risk is bounded below, infinite if h is
-            bounded. None: unknown; no λ is then warned of.
+            bounded. None: unknown, and there is no warning about a large λ.
         view: View of a row for the model.
         seed: Seed of the view's draws.
 

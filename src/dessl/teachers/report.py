@@ -111,14 +111,14 @@ class PoolReport:
     def __str__(self) -> str:
         """A table of the members and a line for each gain."""
         width = max(len(member.name) for member in self.members)
-        lines = [f"{'member':{width}}  weight  cross-entropy  alone against the networks"]
+        lines = [f"{'member':{width}}  weight  cross-entropy  gain over the networks"]
         lines += [
             f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
         ]
         return "\n".join([*lines, self.verdict])
 
     def _repr_html_(self) -> str:
-        headings = ("member", "weight", metric_text("cross_entropy"), "alone against the networks")
+        headings = ("member", "weight", metric_text("cross_entropy"), "gain over the networks")
         rows = [(m.name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
         return card("Pool", table=[headings, *rows], note=self.verdict)
 

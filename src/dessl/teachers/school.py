@@ -280,6 +280,6 @@ def _check_answered(answers: Sequence[Answers], gold: Tensor) -> None:
     most = max(int(one.answered[gold].sum()) for one in answers)
     if most < FEWEST_GOLD:
         raise ValueError(
-            f"a teacher is judged by the gold rows that it answered, at least {FEWEST_GOLD}; it "
-            f"answered {most} of {len(gold)}. Add its answers to gold rows."
+            f"a teacher is evaluated on the gold rows that it answered, at least {FEWEST_GOLD}; "
+            f"it answered {most} of {len(gold)}. Add its answers to more gold rows."
         )

@@ -138,7 +138,7 @@ class Choice:
             alone = "gold labels alone are used"
             if any(self.weights_without[1:]):
                 alone = "only gold labels and unlabelled rows are used"
-            bar = f" by {self.needed:g} standard error" if self.needed else ""
+            bar = f" of more than {self.needed:g} standard error" if self.needed else ""
             nothing = "did not help" if gain.value <= 0 else f"gave no gain{bar}"
             said = f"The answers {nothing}, so {alone}: {found}."
         counted = ", ".join(

@@ -32,10 +32,10 @@ from dessl.training.sharded import is_wrapped
 # Errors raised when an intact checkpoint does not match this run.
 MISMATCH_ERRORS = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
 CONTENTS = {  # what a different sha256 means
-    "data rows_sha256": "other rows or labels",
-    "data stored_sha256": "other rows on disk",
-    "model_repr_sha256": "another model",
-    "runs_sha256": "other settings of the runs",
+    "data rows_sha256": "different rows or labels",
+    "data stored_sha256": "different rows on disk",
+    "model_repr_sha256": "a different model",
+    "runs_sha256": "different settings of the runs",
 }
 LOCK = "lock"  # in the folder of a run: the process that holds it
 

@@ -167,7 +167,7 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: 
             if surrogate.bounded_up_to
             else (
                 f"online=True keeps λ at 0: the debiased risk of {type(surrogate).__name__} has no "
-                f"lower bound at any λ above 0. To go on, {ways}."
+                f"lower bound at any λ above 0. To use it, {ways.removeprefix('or ')}."
             )
         )
     return (

@@ -191,7 +191,7 @@ def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> N
                 memory = {name: value for name, value in memory.items() if value is not None}
             if not _is_memory(memory, parameter, MEMORY[type(optimiser)]):
                 optimiser.load_state_dict(before)  # another checkpoint may be tried next
-                raise ValueError("the optimiser's memory is not that of these parameters")
+                raise ValueError("the optimiser's state does not belong to these parameters")
 
 
 def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -> bool:

@@ -43,8 +43,8 @@ class TrainPlan:
             and the surrogate's bound (:mod:`dessl.training.online`): if H predicts nothing of L, it
             stays at 0.
         ramp: Schedule of λ, in the same form as ``schedule``: ``"ramp"`` or ``"linear_ramp"`` raise
-            it from 0. To lower it, pass a schedule, such as ``Linear()``: a mere name that
-            lowers λ is refused.
+            it from 0. To lower it, pass a schedule, such as ``Linear()``: the name
+            alone of a schedule that lowers λ is an error.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.
         on: Same as in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a

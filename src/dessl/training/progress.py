@@ -44,7 +44,7 @@ class ProgressLines:
 
     def __init__(self, level: int) -> None:
         if not isinstance(level, int | np.integer):
-            raise TypeError(f"verbose must be 0, 1 or 2, or a truth value; got {level!r:.40}.")
+            raise TypeError(f"verbose must be 0, 1 or 2, or True or False; got {level!r:.40}.")
         self.level = int(level)
         self._started, self._network, self._step = time.perf_counter(), 0, 0
 

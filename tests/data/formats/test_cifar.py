@@ -94,7 +94,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"at most 1,000 bytes of data; got 61,440"):
         read_cifar10(tmp_path, max_bytes=1000)
     (tmp_path / "batches.meta.txt").write_text("cat\ndog\n")
-    with pytest.raises(DataError, match="expected 10 class names, one a line; got 2 different"):
+    with pytest.raises(DataError, match="expected 10 class names, one per line; got 2 different"):
         read_cifar10(tmp_path)
     (tmp_path / "batches.meta.txt").unlink()
     with pytest.raises(DataError, match=r"batches.meta.txt: .*no such file"):

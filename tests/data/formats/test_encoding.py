@@ -16,7 +16,7 @@ ENCODING = TableEncoding(
         NumericColumn("age", median=40.5, mean=1 / 3, scale=1e-300, indicator=True),
         CategoricalColumn("town", ("Oslo", "Tromsø"), indicator=False),
     ),
-    {"id": "counts the rows"},
+    {"id": "it only numbers the rows"},
 )
 
 

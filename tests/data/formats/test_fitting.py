@@ -329,7 +329,7 @@ def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> Non
     assert caught[0].filename == __file__
     assert data.feature_names == ("n",)
     assert encoding.left_out == {
-        "row": "counts the rows",
+        "row": "it only numbers the rows",
         "code": "nearly every value is unique",
         "text": "constant",
         "number": "constant",

@@ -50,7 +50,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_csv_options", small)
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path / "people.csv", people())
@@ -65,7 +65,7 @@ def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> Non
     data = large_table(path, place=tmp_path, label="sick", sample=400, seed=1)
     assert data is not None
     assert data.encoding is not None
-    assert data.encoding.left_out == {"id": "counts the rows"}
+    assert data.encoding.left_out == {"id": "it only numbers the rows"}
     assert (data.n_labelled, len(data.unlabelled_rows)) == (whole.n_labelled, 400)
     assert data.n_unlabelled == whole.n_unlabelled
     assert not list(tmp_path.glob("rows-*"))  # no network has asked for one
@@ -85,7 +85,7 @@ def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> Non
     assert not list(tmp_path.glob("*rows-*"))
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 @pytest.mark.parametrize("harm", ["flipped", "cut", "swapped", "sum lost", "sum damaged"])
 def test_rows_that_are_not_whole_are_written_again(tmp_path: Path, harm: str) -> None:
     path = written(tmp_path / "people.csv", people())
@@ -119,7 +119,7 @@ def test_rows_that_are_not_whole_are_written_again(tmp_path: Path, harm: str) ->
     assert first.place.read_bytes() == content
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_the_sample_is_drawn_at_random(tmp_path: Path) -> None:
     path = written(tmp_path / "people.csv", people())
     found = [
@@ -138,7 +138,7 @@ def test_few_unlabelled_rows_are_not_worth_it(tmp_path: Path) -> None:
     assert large_table(path, place=tmp_path, label="sick", sample=160) is None
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_marks_of_missing_labels_are_asked_about(tmp_path: Path) -> None:
     rows = people()
     for row in rows[1::2]:
@@ -157,7 +157,7 @@ def test_marks_of_missing_labels_are_asked_about(tmp_path: Path) -> None:
     assert data.class_names == ("no", "yes")
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_a_wrong_cell_outside_the_sample_is_found(tmp_path: Path) -> None:
     rows = people()
     rows[2501][1] = "old"
@@ -170,7 +170,7 @@ def test_a_wrong_cell_outside_the_sample_is_found(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*rows-*"))  # whole or not at all
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_unknown_categories_give_one_warning(tmp_path: Path) -> None:
     rows = people()
     for k in range(100, 3000, 211):
@@ -184,7 +184,7 @@ def test_unknown_categories_give_one_warning(tmp_path: Path) -> None:
     assert len(caught) == 1
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_a_table_that_changes_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "people.csv", people())
     data = large_table(path, place=tmp_path, label="sick", sample=100)
@@ -211,7 +211,7 @@ def test_bad_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         large_table(ragged, place=tmp_path, label="b")
 
 
-@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 def test_a_full_disk_is_said_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

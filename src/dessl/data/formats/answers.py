@@ -97,8 +97,8 @@ def _check_classes(
     do = "Empty these cells, or write the classes as in training."
     if fitting:
         marks = [f"--missing-label {shlex.quote(one)}" for one, _ in odd.most_common(SHOWN)]
-        more = " ..." if len(odd) > SHOWN else ""
-        do = f"If this is no answer, pass {' '.join(marks)}{more}; if it is, spell it as the class."
+        shown = " ".join(marks) + (" ..." if len(odd) > SHOWN else "")
+        do = f"If this means no answer, pass {shown}; if it is a class, correct its spelling."
     raise DataError.of(
         source,
         expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "

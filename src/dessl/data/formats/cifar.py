@@ -132,7 +132,7 @@ def _record_count(path: Path, labels: int) -> int:
 
 
 def _class_names(path: Path, n_classes: int) -> tuple[str, ...]:
-    expected = f"{n_classes} class names, one a line"
+    expected = f"{n_classes} class names, one per line"
     names = text_lines(path, expected)
     if len(names) != n_classes or len(set(names)) != n_classes:
         raise DataError.of(

@@ -38,7 +38,7 @@ from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
-COUNTS = "counts the rows"
+COUNTS = "it only numbers the rows"
 SHOWN = 3  # dropped columns named in an option
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 

@@ -42,7 +42,7 @@ def read_stl10(
         DataError: A file is missing or wrong.
     """
     folder = Path(folder)
-    names = text_lines(folder / "class_names.txt", "10 class names, one a line")
+    names = text_lines(folder / "class_names.txt", "10 class names, one per line")
     if len(names) != 10 or len(set(names)) != 10:
         raise DataError.of(
             folder / "class_names.txt",

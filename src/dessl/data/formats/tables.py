@@ -276,7 +276,7 @@ def check_names(path: Path, names: Sequence[str]) -> None:
         path,
         names,
         expected="columns with different, non-empty names",
-        do="Give each column a name of its own in the first line.",
+        do="Give each column a different name in the first line.",
     )
 
 

@@ -149,7 +149,7 @@ def _check_file(path: Path) -> None:
     """Refuse a folder, and a pipe or device, which may never end."""
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "a pipe or a device"
-        raise DataError.of(path, expected="a file", got=what, do="Leave it out.")
+        raise DataError.of(path, expected="a file", got=what, do="Omit it.")
 
 
 def _remote(address: str, suffixes: Sequence[str]) -> list[StoredFile]:

@@ -367,7 +367,7 @@ class TableRows(StoredRows):
         _checked(self.path, self._left_out, done)
         if messages:
             warnings.warn(
-                f"{messages[0]} {len(messages) - 1} more such notes on {count:,} rows are left out."
+                f"{messages[0]} {len(messages) - 1} more such notes on {count:,} rows are omitted."
                 if len(messages) > 1
                 else messages[0],
                 UserWarning,
