@@ -36,7 +36,7 @@ from dessl.recipes.predictor import (
     predicted_log_proba,
 )
 from dessl.teachers import NetworkSetting, Pooled, State, Taught
-from dessl.teachers.pooling import columns_of
+from dessl.teachers.rows import columns_of
 
 FORMAT = 2
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"

@@ -68,9 +68,6 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     with pytest.raises(SystemExit):
         main(("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chanc"))
     assert "expected a column 'chanc'" in " ".join(capsys.readouterr().err.split())
-    with pytest.raises(SystemExit):
-        main(("fit", str(path), "--out", str(out), "--propensity", "chance", "--pool"))
-    assert "--pool cannot be used with --propensity" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_column_that_is_the_label_is_named_by_audit_and_fit(

@@ -3,6 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from dessl import DeSSLClassifier
 from dessl.estimator.targets import codes_and_classes
@@ -181,11 +184,19 @@ class TestPropensity:
             self.fit(np.append(self.PHI, [0.5] * 2), X_unlabelled=more)
 
     def test_teachers_that_would_ignore_it_are_refused(self) -> None:
-        clf = DeSSLClassifier(teachers=["linear"], steps=2, networks=1)
+        own = KNeighborsClassifier(1)  # whose fit takes no weights
+        clf = DeSSLClassifier(teachers=["linear", own], steps=2, networks=1)
         for propensity in (self.PHI, "estimate-x"):
-            with pytest.raises(ValueError, match="teachers cannot be used with propensities"):
+            with pytest.raises(ValueError, match="'KNeighborsClassifier' accepts no weights"):
                 clf.fit(self.X, self.CODES, propensity=propensity)
-        assert self.fit(self.PHI).pool_ is None
+
+    def test_the_pool_weights_labels(self) -> None:
+        clf = DeSSLClassifier(teachers=["linear", GaussianNB()], lam=0.0, steps=2)
+        plain, weighted = (
+            clone(clf).fit(self.X, self.CODES, propensity=phi) for phi in (None, self.PHI)
+        )
+        assert weighted.pool_ is not None
+        assert not np.allclose(plain.predict_proba(self.X), weighted.predict_proba(self.X))
 
     def test_a_bad_one_is_named_by_its_row_in_x(self) -> None:
         for row, value in ((40, 0.0), (45, np.nan), (45, 1.5)):

@@ -8,7 +8,7 @@ import torch
 from dessl.recipes import PooledPredictor
 from dessl.recipes.predictor import Predictor
 from dessl.teachers import Pooled, PoolWeights
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 
 
 def some_rows(n: int, seed: int, d: int = 3) -> torch.Tensor:

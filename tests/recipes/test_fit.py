@@ -17,6 +17,7 @@ from dessl.data import load
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.held_out import held_out_parts
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
+from dessl.teachers import DEFAULT
 
 
 class TestFit:
@@ -238,7 +239,7 @@ def test_labels_missing_by_class_are_weighed_with_or_without_h(by_class: Callabl
     accuracy = [float((one.model(data.x).argmax(1) == y).float().mean()) for one in (first, second)]
     assert accuracy[1] > accuracy[0] + 0.01
     assert second.complete_results[0].plan.risk == "inverse_propensity"
-    assert recipe_for(data).teachers == ()  # a pool would not weigh them
+    assert (recipe_for(data).teachers, recipe_for(data).lam) == (DEFAULT, 0.0)
     assert recipe_for(data, teachers=[]).teachers == ()
     with pytest.raises(ValueError, match=r"do not weight labels by 1/π; got \['linear'\]\. Omit"):
         recipe_for(data, teachers=["linear"])

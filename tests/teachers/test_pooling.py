@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dessl.data import LabelDraw, SemiData
 from dessl.teachers import KINDS, FromClassifier, Linear, Pooled, PoolReport, State, pooled
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 
 CONSTANT = torch.tensor([0.5, 0.5]).double().log()
 
@@ -138,7 +138,7 @@ def test_images_are_levels_side_by_side() -> None:
 
 
 def test_large_images_are_reduced_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dessl.teachers.pooling.IMAGES_AT_ONCE", 2 * 64 * 64)
+    monkeypatch.setattr("dessl.teachers.rows.IMAGES_AT_ONCE", 2 * 64 * 64)
     x = torch.randint(256, (5, 1, 64, 64), dtype=torch.uint8)
     expected = torch.nn.functional.avg_pool2d(x.float() / 255, 2).flatten(1)
     torch.testing.assert_close(as_columns(x), expected)

@@ -186,11 +186,6 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
-    if pool and options["propensity"] is not None:
-        raise ValueError(
-            "--pool cannot be used with --propensity: a pool's teachers do not weight labels by "
-            "1/π. Omit one of them."
-        )
     return partial(
         recipe_for,
         surrogate=options["surrogate"],

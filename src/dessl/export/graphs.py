@@ -23,7 +23,7 @@ from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
-from dessl.teachers.pooling import LARGEST_SIDE, as_columns
+from dessl.teachers.rows import LARGEST_SIDE, as_columns
 
 SAMPLE = 512  # training rows that are checked
 INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."

@@ -10,7 +10,7 @@ from dessl import _checks
 from dessl.data import SemiData
 from dessl.models import MODELS
 from dessl.models.reduced import Reduced, reduced_sides
-from dessl.teachers.pooling import LARGEST_SIDE
+from dessl.teachers.rows import LARGEST_SIDE
 
 LARGEST_TINY = 16  # side of images for which training is cheap, colour or not
 LARGEST_LENET = 32  # side of greyscale images for which training is cheap

@@ -27,7 +27,7 @@ from dessl.recipes.held_out import HeldOutParts, held_out_check
 from dessl.teachers.crossfit import out_of_fold
 from dessl.teachers.linear import STRENGTHS, Linear
 from dessl.teachers.pool import exponent
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 
 FEWEST_LABELS = 10  # held-out labels needed to tell a failure from chance
 RESTARTS = 2

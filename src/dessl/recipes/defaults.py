@@ -17,7 +17,7 @@ from dessl.risk import COMPLETE_CASE, RISKS, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.teachers import DEFAULT
 from dessl.teachers.families import check_teachers
-from dessl.teachers.pooling import columns_of
+from dessl.teachers.rows import columns_of
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
@@ -130,7 +130,7 @@ def recipe_for(
 
     Args:
         data: The data with the labels to use; :func:`fit` holds some of them out. If it has
-            propensities, the debiased risk weights labels by them, and there is no pool.
+            propensities π, networks and teachers weight labels by 1/π.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as accepted by
             :func:`dessl.as_surrogate`; ``"pseudo_label"`` if one is needed and none is given. Your
             own surrogate shows uint8 images through its own views, ``dessl.augment.Weak`` or
@@ -170,13 +170,15 @@ def recipe_for(
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     customised = surrogate is not None or lam != "auto" or risk != "debiased"
-    customised = customised or data.propensity is not None  # teachers do not weight labels
-    if not customised and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
+    if not customised and teachers == "auto" and _suits_strong(data):
         found = strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
         return replace(found, safe=safe)
     pool = _teachers(data, teachers, customised=customised)
     if pool and not customised:
-        risk = COMPLETE_CASE
+        if data.propensity is None:
+            risk = COMPLETE_CASE
+        else:  # the debiased risk at λ = 0 is the complete case with weighted labels
+            lam = 0.0
     surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
     scaling = scaling_of(data.x)
     term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
@@ -196,10 +198,15 @@ def recipe_for(
 
 
 def _suits_strong(data: SemiData) -> bool:
-    """Whether strong views exist for these rows, and there are unlabelled rows to use them on."""
+    """Whether images are on a GPU, have strong views, and some have no label to use them on.
+
+    Strong views are not used with propensities.
+    """
     shape = data.x.shape[1:]
     return (
-        data.is_image
+        data.device.type == "cuda"
+        and data.propensity is None
+        and data.is_image
         and data.n_unlabelled > 0
         and shape[0] in (1, 3)
         and min(shape[1:]) >= LEAST_STRONG_SIDE

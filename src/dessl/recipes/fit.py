@@ -118,7 +118,7 @@ class Fitted:
     @property
     def account(self) -> str:
         """How the unlabelled rows were used and why, in a sentence or two."""
-        uses = RISKS[self.recipe.plan.risk].unlabelled
+        uses = self.recipe.trains_unlabelled
         if self.pool:
             return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
         if self.refused:
@@ -129,9 +129,9 @@ class Fitted:
                 f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to weight "
                 "the teachers."
             )
-        return (
-            self._networks_account if uses else "No method that uses unlabelled rows was requested."
-        )
+        if RISKS[self.recipe.plan.risk].unlabelled:
+            return self._networks_account
+        return "No method that uses unlabelled rows was requested."
 
     @property
     def _networks_account(self) -> str:

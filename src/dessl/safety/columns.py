@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dessl.data import SemiData
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 
 GRID = 8  # brightness of an image in GRID × GRID regions
 AT_ONCE = 2**24  # bytes of images at a time

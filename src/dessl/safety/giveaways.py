@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.data import SemiData
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 
 LEAST_LABELS = 20  # with fewer, an honest predictor is often right on all of them
 LEAST_OF_CLASS = 3

@@ -26,7 +26,7 @@ from dessl.safety.columns import columns_of
 from dessl.safety.two_samples import Floats, auc
 from dessl.teachers import FromClassifier, Linear, Teacher
 from dessl.teachers.linear import logistic_weights
-from dessl.teachers.pooling import as_columns
+from dessl.teachers.rows import as_columns
 from dessl.teachers.space import Space
 
 Source = Literal["known", "estimated from x", "estimated from y"]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from dessl import _checks
 from dessl._checks import ArrayLike
@@ -33,7 +34,8 @@ class Teacher(Protocol):
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
         """Learn from rows (n_l, d) with classes (n_l,), and unlabelled rows (n_u, d).
 
-        Classes are 0 … n_classes − 1, present in y or not; n_u may be 0.
+        Classes are 0 … n_classes − 1, present in y or not; n_u may be 0. A teacher that also takes
+        ``weights``, how much each label counts, (n_l,), can be used if labels have propensities.
         """
         ...
 
@@ -47,7 +49,7 @@ class OwnFolds(Protocol):
     """A teacher with a cheaper way to out-of-fold predictions than fitting five times."""
 
     def out_of_fold(
-        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int, **how: Any
     ) -> Tensor:
         """Return log-probabilities (n_l, n_classes): each row from the labels outside its fold."""
         ...
@@ -68,15 +70,31 @@ class Saveable(Protocol):
 
 
 class Rows(NamedTuple):
-    """What a teacher is fitted on, checked: labelled rows, their classes, unlabelled rows."""
+    """What a teacher is fitted on, checked: labelled rows, their classes, unlabelled rows.
+
+    ``weights`` say how much each label counts, with a mean of 1; None if all count the same.
+    """
 
     x_l: Tensor
     y_l: Tensor
     x_u: Tensor
     n_classes: int
+    weights: Tensor | None = None
+
+    @property
+    def mass(self) -> Tensor:
+        """The classes as weighted indicators, (n_l, n_classes), float64."""
+        y = one_hot(self.y_l, self.n_classes).double()
+        return y if self.weights is None else y * self.weights[:, None]
 
 
-def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_classes: int) -> Rows:
+def checked_rows(
+    x_l: ArrayLike,
+    y_l: ArrayLike,
+    x_u: "ArrayLike | None",
+    n_classes: int,
+    weights: "Tensor | None" = None,
+) -> Rows:
     """Return rows as float tensors (n, d) and classes as int64; raise an error on bad input.
 
     Args:
@@ -84,6 +102,7 @@ def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_clas
         y_l: (n_l,) class numbers.
         x_u: (n_u, d) numbers; None or empty if nothing is unlabelled.
         n_classes: Number of classes, present in y or not.
+        weights: (n_l,) how much each label counts, in any unit; None if all count the same.
 
     >>> rows = checked_rows([[0.0, 1.0], [2.0, 3.0]], [0, 1], None, 2)
     >>> rows.x_u.shape, rows.y_l.dtype
@@ -110,7 +129,20 @@ def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_clas
         raise ValueError(
             f"x_l and x_u must have the same columns; got {x.shape[1]} and {u.shape[1]}."
         )
-    return Rows(x, y.long(), u.to(x.dtype), n_classes)
+    return Rows(x, y.long(), u.to(x.dtype), n_classes, _checked_weights(weights, len(x)))
+
+
+def _checked_weights(weights: Tensor | None, n: int) -> Tensor | None:
+    """Positive weights (n,), float64, scaled to a mean of 1."""
+    if weights is None:
+        return None
+    found = torch.as_tensor(_checks.numbers("weights", weights)).double()
+    if found.shape != (n,) or not bool((torch.isfinite(found) & (found > 0)).all()):
+        raise ValueError(
+            f"weights must be {n} positive numbers, one for each label; got shape "
+            f"{tuple(found.shape)}."
+        )
+    return found / found.mean()
 
 
 def checked_columns(name: str, x: ArrayLike) -> Tensor:
@@ -129,15 +161,16 @@ def checked_columns(name: str, x: ArrayLike) -> Tensor:
     return tensor
 
 
-def class_prior(y: Tensor, n_classes: int) -> Tensor:
+def class_prior(y: Tensor, n_classes: int, weights: Tensor | None = None) -> Tensor:
     """Return class shares (n_classes,), float64, with one label of each class added.
 
-    So a class missing from a fold has a small probability instead of 0.
+    So a class missing from a fold has a small probability instead of 0. Labels count by their
+    weights (n,), if there are any, whose mean is 1.
 
     >>> class_prior(torch.tensor([0, 0, 1]), 3).tolist()
     [0.5, 0.3333333333333333, 0.16666666666666666]
     """
-    counts = y.bincount(minlength=n_classes).double() + 1
+    counts = y.bincount(weights, minlength=n_classes).double() + 1
     return counts / counts.sum()
 
 
@@ -153,9 +186,9 @@ class Classes(NamedTuple):
     prior: Tensor
 
     @classmethod
-    def of(cls, y: Tensor, n_classes: int) -> Self:
-        """Read them from class numbers (n,)."""
-        return cls(torch.unique(y), class_prior(y, n_classes))
+    def of(cls, y: Tensor, n_classes: int, weights: Tensor | None = None) -> Self:
+        """Read them from class numbers (n,), which may have weights of mean 1."""
+        return cls(torch.unique(y), class_prior(y, n_classes, weights))
 
     def among_all(self, log_p: Tensor) -> Tensor:
         """Return log-probabilities (n, n_classes) from those of the classes present, (n, p).

@@ -39,10 +39,17 @@ class Boosting:
         self._classes: Classes | None = None
         self._booster: Any = None  # None if there is only one class
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Grow the trees on labelled rows."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
-        self._classes = Classes.of(rows.y_l, n_classes)
+        rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         self._booster = None
         n_present = len(self._classes.present)
         if n_present > 1:
@@ -53,7 +60,8 @@ class Boosting:
                 "num_leaves": LEAVES, "min_data_in_leaf": LEAST_LEAF, "seed": self.seed,
                 "deterministic": True, "force_row_wise": True, "num_threads": 1, "verbose": -1,
             }  # fmt: skip
-            table = lightgbm.Dataset(rows.x_l.double().numpy(), numbers.numpy())
+            counts = None if rows.weights is None else rows.weights.numpy()
+            table = lightgbm.Dataset(rows.x_l.double().numpy(), numbers.numpy(), weight=counts)
             self._booster = lightgbm.train(settings, table, self.rounds)
         return self
 

@@ -43,13 +43,29 @@ class FromClassifier:
         self.name = name or type(classifier).__name__
         self._fitted: Any = None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    @property
+    def takes_weights(self) -> bool:
+        """Whether the classifier can weight labels."""
+        from sklearn.utils.validation import has_fit_parameter
+
+        return bool(has_fit_parameter(self.classifier, "sample_weight"))
+
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Fit a clone on labelled rows."""
         from sklearn.base import clone
 
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
-        self._classes = Classes.of(rows.y_l, n_classes)
-        self._fitted = clone(self.classifier).fit(rows.x_l.float().numpy(), rows.y_l.numpy())
+        rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
+        given = {} if rows.weights is None else {"sample_weight": rows.weights.numpy()}
+        x, y = rows.x_l.float().numpy(), rows.y_l.numpy()
+        self._fitted = clone(self.classifier).fit(x, y, **given)
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ is chosen by the fold's other rows (:func:`selected_by_others`).
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,6 +66,7 @@ def out_of_fold(
     x_u: Tensor | SomeRows,
     folds: Tensor,
     n_classes: int,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Return log-probabilities (n_l, n_classes), float64, of labelled rows.
 
@@ -77,6 +79,7 @@ def out_of_fold(
         x_u: (n_u, d), where n_u may be 0; or rows that are not yet gathered.
         folds: Fold numbers (n_l,) from 0; −1 for rows that are always trained on.
         n_classes: Number of classes.
+        weights: How much each label counts, (n_l,); None if all count the same.
 
     >>> from dessl.teachers.linear import Linear
     >>> x = torch.arange(8.0)[:, None]
@@ -87,18 +90,24 @@ def out_of_fold(
     _check_folds(folds, y_l)
     others = rows_for(teacher, x_l, x_u)
     if isinstance(teacher, OwnFolds):
-        return teacher.out_of_fold(x_l, y_l, others, folds, n_classes)
+        return teacher.out_of_fold(x_l, y_l, others, folds, n_classes, **weighted(weights))
     found = torch.full((len(y_l), n_classes), torch.nan, dtype=torch.float64)
     ignores = getattr(teacher, "ignores_x_u", False)
     for fold in torch.unique(folds[folds >= 0]).tolist():
         held = folds == fold
         # Rows that a teacher does not use are not copied: there may be a million.
         unlabelled = others if ignores else torch.cat([others, x_l[held]])
-        own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], unlabelled, n_classes)
+        counts = weighted(None if weights is None else weights[~held])
+        own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], unlabelled, n_classes, **counts)
         found[held] = _checked(
             own.predict_log_proba(x_l[held]), teacher, int(held.sum()), n_classes
         )
     return found
+
+
+def weighted(weights: Tensor | None) -> dict[str, Any]:
+    """Return the argument ``weights`` for a teacher; none if all labels count the same."""
+    return {} if weights is None else {"weights": weights}
 
 
 def each_out_of_fold(
@@ -108,6 +117,7 @@ def each_out_of_fold(
     x_u: Tensor | SomeRows,
     folds: Tensor,
     n_classes: int,
+    weights: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Return the out-of-fold log-probabilities of several teachers, by their names.
 
@@ -115,17 +125,18 @@ def each_out_of_fold(
     """
     graphs = [teacher for teacher in teachers if isinstance(teacher, Graph)]
     if len(graphs) < 2 or len({id(graph.shared) for graph in graphs}) > 1:
-        return {t.name: out_of_fold(t, x_l, y_l, x_u, folds, n_classes) for t in teachers}
+        return {t.name: out_of_fold(t, x_l, y_l, x_u, folds, n_classes, weights) for t in teachers}
     _check_folds(folds, y_l)
     alphas = sorted({graph.alpha for graph in graphs})
     smoothings = sorted({graph.smoothing for graph in graphs})
-    rows, edges = labelled_rows(x_l, y_l, x_u, n_classes), graphs[0].shared.of(x_l, x_u)
+    rows = labelled_rows(x_l, y_l, x_u, n_classes, weights)
+    edges = graphs[0].shared.of(x_l, x_u)
     together = iter(settings_out_of_fold(edges, rows, folds, alphas, smoothings))
     by_setting = {(alpha, s): next(together) for alpha in alphas for s in smoothings}
     return {
         t.name: by_setting[t.alpha, t.smoothing]
         if isinstance(t, Graph)
-        else out_of_fold(t, x_l, y_l, x_u, folds, n_classes)
+        else out_of_fold(t, x_l, y_l, x_u, folds, n_classes, weights)
         for t in teachers
     }
 
@@ -157,7 +168,9 @@ def _checked(log_p: Tensor, teacher: Teacher, n: int, n_classes: int) -> Tensor:
     return log_p.double()
 
 
-def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) -> Tensor:
+def selected_by_others(
+    logits: Tensor, y: Tensor, groups: Tensor | None = None, weights: Tensor | None = None
+) -> Tensor:
     """Return log-probabilities (n, classes), float64, each at the step selected by other rows.
 
     Args:
@@ -166,6 +179,7 @@ def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) 
         y: Their class numbers (n,).
         groups: Group numbers (n,); rows of one group, such as copies of one row, do not select for
             each other. By default each row is its own group.
+        weights: How much each row's loss counts, (n,); None if all count the same.
 
     >>> logits = torch.tensor([[[2.0, 0.0], [2.0, 0.0]], [[0.0, 2.0], [0.0, 2.0]]])
     >>> selected_by_others(logits, torch.tensor([0, 1])).argmax(1).tolist()  # each by the other
@@ -177,6 +191,8 @@ def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) 
         )
     log_p = logits.double().log_softmax(-1)
     losses = -log_p.gather(2, y.expand(len(log_p), -1)[:, :, None])[:, :, 0]
+    if weights is not None:
+        losses = losses * weights
     _, group = torch.unique(torch.arange(len(y)) if groups is None else groups, return_inverse=True)
     if int(group.max()) == 0:  # no other row to select the step: use the last one
         return log_p[-1]

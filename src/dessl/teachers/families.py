@@ -1,5 +1,6 @@
 """The teachers by name: each a family of settings, of which the best one out of fold is kept."""
 
+import inspect
 from collections.abc import Sequence
 
 from dessl.teachers.base import Saveable, Teacher
@@ -73,22 +74,30 @@ def check_teachers(teachers: object, *, propensity: bool = False) -> None:
 
     Args:
         teachers: What the user asked for.
-        propensity: Whether labels have propensities, by which teachers cannot weight them.
+        propensity: Whether labels have propensities: then every teacher must accept weights.
     """
     if isinstance(teachers, str) or not isinstance(teachers, Sequence):
         raise TypeError(
             f"teachers must be a list such as ['graph', 'linear']; got {teachers!r:.60}."
         )
     for teacher in teachers:
-        if not isinstance(teacher, str):
-            _own(teacher)
-        elif teacher not in KINDS:
-            raise _unknown(teacher)
-    if propensity and teachers:
-        raise ValueError(
-            f"teachers cannot be used with propensities, since they do not weight labels by 1/π; "
-            f"got {teachers!r:.60}. Omit teachers, for no pool, or train without propensities."
-        )
+        if isinstance(teacher, str):
+            if teacher not in KINDS:
+                raise _unknown(teacher)
+            continue
+        own = _own(teacher)
+        if propensity and not _takes_weights(own):
+            raise ValueError(
+                f"with propensities, labels are weighted by 1/π, but the teacher {own.name!r} "
+                "accepts no weights. Leave it out, or give its fit a sample_weight argument "
+                "(weights for a Teacher)."
+            )
+
+
+def _takes_weights(teacher: Teacher) -> bool:
+    if isinstance(teacher, FromClassifier):
+        return teacher.takes_weights
+    return "weights" in inspect.signature(teacher.fit).parameters
 
 
 def _own(teacher: object) -> Teacher:

@@ -69,31 +69,45 @@ class Gaussians:
         self._given = space
         self._space: Space | None = None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Self:
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor | SomeRows,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Fit to labelled rows and at most 20,000 unlabelled ones, evenly spaced."""
-        rows = checked_rows(x_l, y_l, _some(x_u), n_classes)
+        rows = checked_rows(x_l, y_l, _some(x_u), n_classes, weights)
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z_l, z_u = (self._space(part).double() for part in (rows.x_l, rows.x_u))
-        self._classes = Classes.of(rows.y_l, n_classes)
-        self._weights = self._fitted(z_l, rows.y_l, z_u)
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
+        self._weights = self._fitted(z_l, rows.y_l, z_u, rows.weights)
         return self
 
     def out_of_fold(
-        self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, folds: Tensor, n_classes: int
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor | SomeRows,
+        folds: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
     ) -> Tensor:
         """Return log-probabilities (n_l, n_classes): each row from the labels outside its fold.
 
         All folds share one projection of the rows. A held-out row counts as unlabelled.
         """
-        rows = checked_rows(x_l, y_l, _some(x_u), n_classes)
+        rows = checked_rows(x_l, y_l, _some(x_u), n_classes, weights)
         space = self._given or Space.of(rows.x_l, rows.x_u)
         z_l, z_u = (space(part).double() for part in (rows.x_l, rows.x_u))
         found = torch.full((len(z_l), n_classes), torch.nan, dtype=torch.float64)
         for fold in torch.unique(folds[folds >= 0]).tolist():
             held = folds == fold
-            y = rows.y_l[~held]
-            weights = self._fitted(z_l[~held], y, torch.cat([z_u, z_l[held]]))
-            found[held] = _log_proba(z_l[held], weights, Classes.of(y, n_classes))
+            y, unlabelled = rows.y_l[~held], torch.cat([z_u, z_l[held]])
+            counts = None if rows.weights is None else rows.weights[~held]
+            slopes = self._fitted(z_l[~held], y, unlabelled, counts)
+            found[held] = _log_proba(z_l[held], slopes, Classes.of(y, n_classes, counts))
         return found
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -123,9 +137,11 @@ class Gaussians:
         new._weights = state.tensors["weights"]
         return new
 
-    def _fitted(self, z_l: Tensor, y: Tensor, z_u: Tensor) -> Tensor:
+    def _fitted(self, z_l: Tensor, y: Tensor, z_u: Tensor, weights: Tensor | None) -> Tensor:
         """Slopes and, in the last row, intercepts (d + 1, p) for the classes in y."""
         share = one_hot(torch.unique(y, return_inverse=True)[1]).double()
+        if weights is not None:
+            share = share * weights[:, None]
         weight = min(1.0, self.mass * len(z_l) / max(1, len(z_u)))
         seen = _Moments.of(z_l, share)
         clouds = _clouds(seen, self.covariance)
@@ -166,7 +182,7 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(cls, z: Tensor, share: Tensor) -> Self:
-        return cls(share.sum(0), share.T @ z, z.T @ z)
+        return cls(share.sum(0), share.T @ z, (share.sum(1, keepdim=True) * z).T @ z)
 
 
 class _Clouds(NamedTuple):

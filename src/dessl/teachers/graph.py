@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from dessl.teachers.base import (
     Rows,
@@ -117,18 +116,25 @@ class Graph:
         self.shared = edges or SharedEdges()
         self._memory: _Memory | None = None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Self:
-        """Diffuse all labels."""
-        rows = labelled_rows(x_l, y_l, x_u, n_classes)
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor | SomeRows,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
+        """Diffuse all labels, each with its weight."""
+        rows = labelled_rows(x_l, y_l, x_u, n_classes, weights)
         edges = self.shared.of(x_l, x_u)
-        y = one_hot(rows.y_l, n_classes).float()
+        y = rows.mass.float()
         mass = diffused(edges, y, [self.alpha])[0]
         labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
         if len(unlabelled):
             median = _median_mass(mass.sum(1)[unlabelled])
         else:  # mass that labelled rows get from themselves does not count
-            median = _median_mass(mass.sum(1)[labelled] - 1)
-        prior = class_prior(rows.y_l, n_classes)
+            median = _median_mass(mass.sum(1)[labelled] - y.sum(1).to(mass.device))
+        prior = class_prior(rows.y_l, n_classes, rows.weights)
         sigma, mass = edges.sigma.cpu(), mass.cpu()
         self._memory = _Memory(edges.space, edges.index.cpu(), sigma, mass, prior, median)
         return self
@@ -147,10 +153,16 @@ class Graph:
         return smoothed(mass, seen.prior, self.smoothing * seen.median)
 
     def out_of_fold(
-        self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, folds: Tensor, n_classes: int
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor | SomeRows,
+        folds: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
     ) -> Tensor:
         """Return each labelled row's log-probabilities from the labels outside its fold."""
-        rows = labelled_rows(x_l, y_l, x_u, n_classes)
+        rows = labelled_rows(x_l, y_l, x_u, n_classes, weights)
         edges = self.shared.of(x_l, x_u)
         return settings_out_of_fold(edges, rows, folds, [self.alpha], [self.smoothing])[0]
 
@@ -187,9 +199,15 @@ class _Memory:
     median: float
 
 
-def labelled_rows(x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Rows:
+def labelled_rows(
+    x_l: Tensor,
+    y_l: Tensor,
+    x_u: Tensor | SomeRows,
+    n_classes: int,
+    weights: Tensor | None = None,
+) -> Rows:
     """Return the rows checked, without unlabelled ones that are not yet gathered."""
-    return checked_rows(x_l, y_l, None if isinstance(x_u, SomeRows) else x_u, n_classes)
+    return checked_rows(x_l, y_l, None if isinstance(x_u, SomeRows) else x_u, n_classes, weights)
 
 
 def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) -> Edges:
@@ -289,7 +307,8 @@ def settings_out_of_fold(
             held = folds == fold
             outside = totals[number].sum(0) - totals[number, fold]
             median = _median_mass(outside[torch.cat([labelled[held], unlabelled])])
-            prior = class_prior(rows.y_l[~held], rows.n_classes)
+            counts = None if rows.weights is None else rows.weights[~held]
+            prior = class_prior(rows.y_l[~held], rows.n_classes, counts)
             here = (at[number].sum(0) - at[number, fold])[held].double()
             for turn, s in enumerate(smoothings):
                 place = number * len(smoothings) + turn
@@ -308,7 +327,7 @@ def _mass_by_part(
     n, n_parts = len(parts), int(parts.max()) + 1
     at = torch.zeros(len(alphas), n_parts, n, rows.n_classes)
     totals = torch.zeros(len(alphas), n_parts, len(edges.count), device=edges.node.device)
-    y = one_hot(rows.y_l, rows.n_classes).float()
+    y = rows.mass.float()
     for part in torch.unique(parts).tolist():
         own = y * (parts == part)[:, None]
         for number, mass in enumerate(diffused(edges, own, alphas)):

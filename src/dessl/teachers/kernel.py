@@ -60,9 +60,16 @@ class Kernel:
         """Whether unlabelled rows are ignored, even for the space."""
         return self._given is not None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Fit on labelled rows, in the space of all rows."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z = self._space(rows.x_l).double()
         self._landmarks = z[:: -(-len(z) // LANDMARKS)].contiguous()
@@ -74,8 +81,8 @@ class Kernel:
         kept = values > LEAST_EIGENVALUE * values.max()
         self._basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()
         features = self._similarities(z) @ self._basis
-        self._weights = logistic_weights(features, rows.y_l, self.strength)
-        self._classes = Classes.of(rows.y_l, n_classes)
+        self._weights = logistic_weights(features, rows.y_l, self.strength, rows.weights)
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:

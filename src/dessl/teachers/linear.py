@@ -53,13 +53,20 @@ class Linear:
         """Whether unlabelled rows are ignored, even for the space."""
         return self._given is not None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Fit on labelled rows, in the space of all rows."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z = self._space(rows.x_l).double()
-        self._weights = logistic_weights(z, rows.y_l, self.strength)
-        self._classes = Classes.of(rows.y_l, n_classes)
+        self._weights = logistic_weights(z, rows.y_l, self.strength, rows.weights)
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -86,7 +93,9 @@ class Linear:
         return new
 
 
-def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
+def logistic_weights(
+    z: Tensor, y: Tensor, strength: float, weights: Tensor | None = None
+) -> Tensor:
     """Return slopes and, in the last row, intercepts (d + 1, p) of logistic regression.
 
     There is one column for each class in y; with only one class, all are 0.
@@ -99,24 +108,28 @@ def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
         z: float64 (n, d).
         y: (n,) class numbers.
         strength: C.
+        weights: (n,) how much each row's loss counts; AᵀA above is then AᵀWA, and |S|² is SᵀWS.
     """
     present, number = torch.unique(y, return_inverse=True)
     if len(present) < 2:
         return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
     with one_thread():  # for matrices this small, a second thread only waits
         if len(present) > 2:
-            return _least_loss(z, one_hot(number).double(), strength, 0.5)
+            return _least_loss(z, one_hot(number).double(), strength, 0.5, weights)
         # Two classes have one column, for the second class: each gets half of it.
-        second = _least_loss(z, number[:, None].double(), strength, 0.25)
+        second = _least_loss(z, number[:, None].double(), strength, 0.25, weights)
         return torch.cat([-second / 2, second / 2], 1)
 
 
-def _least_loss(z: Tensor, target: Tensor, strength: float, curvature: float) -> Tensor:
+def _least_loss(
+    z: Tensor, target: Tensor, strength: float, curvature: float, weights: Tensor | None
+) -> Tensor:
     """Weights (d + 1, k) for targets (n, k): shares of all classes, or of the second of two."""
     from scipy.optimize import minimize
 
     rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)
-    gram = curvature * (rows.T @ rows)
+    each = torch.ones_like(rows[:, :1]) if weights is None else weights[:, None]
+    gram = curvature * (rows.T @ (rows if weights is None else each * rows))
     least = LEAST_PENALTY * gram.diagonal().max()
     penalty = torch.full_like(gram[0], 1 / strength).clamp(min=least)
     penalty[-1] = least
@@ -129,21 +142,22 @@ def _least_loss(z: Tensor, target: Tensor, strength: float, curvature: float) ->
         b = torch.from_numpy(entries).view(-1, k)
         scores = rows @ b
         if k == 1:
-            p, loss = scores.sigmoid(), softplus(scores).sum() - (target * scores).sum()
+            p = scores.sigmoid()
+            loss = (each * softplus(scores)).sum() - (each * target * scores).sum()
         else:
             log_p = scores.log_softmax(1)
-            p, loss = log_p.exp(), -(target * log_p).sum()
-        value = loss + (b.square().sum() - curvature * scores.square().sum()) / 2
-        gradient = flat @ (p - target - curvature * scores) + b
+            p, loss = log_p.exp(), -(each * target * log_p).sum()
+        value = loss + (b.square().sum() - curvature * (each * scores.square()).sum()) / 2
+        gradient = flat @ (each * (p - target - curvature * scores)) + b
         return float(value), gradient.flatten().numpy()
 
     options: Any = {"maxiter": 300, "gtol": 1e-4, "ftol": 1e-12, "maxcor": 20}
     start = np.zeros(rows.shape[1] * k)
     found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
-    weights: Tensor = torch.linalg.solve_triangular(
+    slopes: Tensor = torch.linalg.solve_triangular(
         root.T, torch.from_numpy(found.x).view(-1, k), upper=True
     )
-    return weights.contiguous()
+    return slopes.contiguous()
 
 
 def linear_log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:

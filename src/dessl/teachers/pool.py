@@ -69,7 +69,12 @@ class PoolWeights(NamedTuple):
 
 
 def fit_pool(
-    candidates: Mapping[str, Tensor], y: Tensor, anchor: str = ANCHOR, *, n: int | None = None
+    candidates: Mapping[str, Tensor],
+    y: Tensor,
+    anchor: str = ANCHOR,
+    *,
+    n: float | None = None,
+    weights: Tensor | None = None,
 ) -> PoolWeights:
     """Fit exponents and weights on out-of-fold predictions.
 
@@ -79,6 +84,7 @@ def fit_pool(
         y: (rows,) class numbers.
         anchor: Name of the candidate whose weight is not penalised.
         n: Effective number of labels, if some rows are copies; by default the number of rows.
+        weights: How much each row's loss counts, (rows,); None if all count the same.
 
     >>> right = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log().repeat(100, 1)
     >>> pool = fit_pool({"cc": right.flip(1), "graph": right}, torch.tensor([0, 1] * 100))
@@ -90,26 +96,38 @@ def fit_pool(
         raise ValueError(f"the anchor {anchor!r} must be a candidate; got {list(candidates)}.")
     names, labels = list(candidates), len(y) if n is None else n
     exponents = {
-        name: 1.0 if name == anchor else exponent(log_p, y, labels)
+        name: 1.0 if name == anchor else exponent(log_p, y, labels, weights)
         for name, log_p in candidates.items()
     }
     tempered = stack * np.array([exponents[name] for name in names])[:, None, None]
     penalty = WEIGHT_PENALTY * (1 + FEW_LABELS / labels) / labels
     ridge = np.array([0.0 if name == anchor else penalty for name in names])
     start = np.array([float(name == anchor) for name in names])
-    found = least_cross_entropy(tempered, y.numpy(), SUM_PENALTY / labels, ridge, start)
+    found = least_cross_entropy(
+        tempered, y.numpy(), SUM_PENALTY / labels, ridge, start, _shares(weights)
+    )
     found[found < LEAST_WEIGHT] = 0.0
     return PoolWeights(dict(zip(names, found.tolist(), strict=True)), exponents, anchor)
 
 
-def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
+def _shares(weights: Tensor | None) -> NDArray[np.float64] | None:
+    """Weights as shares of their sum."""
+    return None if weights is None else (weights.double() / weights.double().sum()).numpy()
+
+
+def _mean(values: NDArray[np.float64], shares: NDArray[np.float64] | None) -> Any:
+    """The mean over the last axis, weighted by shares if there are any."""
+    return values.mean(-1) if shares is None else values @ shares
+
+
+def exponent(log_p: Tensor, y: Tensor, n: float, weights: Tensor | None = None) -> float:
     """Return the T that calibrates out-of-fold log-probabilities (rows, classes), shrunk to 1.
 
     Uses Newton's method, which is fast, and halves steps that do not descend: a pool needs hundreds
     of these.
     """
-    scores, penalty = log_p.double().numpy(), SUM_PENALTY / n
-    observed = scores[np.arange(len(y)), y.numpy()]
+    scores, penalty, shares = log_p.double().numpy(), SUM_PENALTY / n, _shares(weights)
+    observed = float(_mean(scores[np.arange(len(y)), y.numpy()], shares))
 
     def value_and_slopes(power: float) -> tuple[float, float, float]:
         tempered = power * scores
@@ -118,9 +136,9 @@ def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
         total = p.sum(1, keepdims=True)
         p /= total
         mean = (p * scores).sum(1)
-        value = float((np.log(total) + highest)[:, 0].mean() - power * observed.mean())
-        spread = float(((p * scores**2).sum(1) - mean**2).mean())
-        slope = float(mean.mean() - observed.mean()) + 2 * penalty * (power - 1)
+        value = float(_mean((np.log(total) + highest)[:, 0], shares)) - power * observed
+        spread = float(_mean((p * scores**2).sum(1) - mean**2, shares))
+        slope = float(_mean(mean, shares)) - observed + 2 * penalty * (power - 1)
         return value + penalty * (power - 1) ** 2, slope, spread + 2 * penalty
 
     power, (value, slope, bend) = 1.0, value_and_slopes(1.0)
@@ -135,7 +153,12 @@ def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
     return power
 
 
-def best_of(family: Mapping[str, Tensor], y: Tensor, n: int | None = None) -> str:
+def best_of(
+    family: Mapping[str, Tensor],
+    y: Tensor,
+    n: float | None = None,
+    weights: Tensor | None = None,
+) -> str:
     """Return the name of the candidate with the lowest cross-entropy after calibration.
 
     >>> good, bad = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.6, 0.4]]).log()
@@ -145,8 +168,8 @@ def best_of(family: Mapping[str, Tensor], y: Tensor, n: int | None = None) -> st
     labels = len(y) if n is None else n
     scores = {}
     for name, log_p in family.items():
-        power = exponent(log_p, y, labels)
-        scores[name] = float(losses(power * log_p.double(), y).mean())
+        power = exponent(log_p, y, labels, weights)
+        scores[name] = float(_mean(losses(power * log_p.double(), y).numpy(), _shares(weights)))
     return min(scores, key=lambda name: scores[name])
 
 
@@ -161,6 +184,7 @@ def least_cross_entropy(
     sum_penalty: float,
     ridge: NDArray[np.float64],
     start: NDArray[np.float64],
+    shares: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the w ≥ 0 that minimises the penalised cross-entropy, (members,).
 
@@ -170,6 +194,7 @@ def least_cross_entropy(
         sum_penalty: Penalty on (Σw − 1)².
         ridge: Penalty on each w², (members,).
         start: Initial w; the problem is convex, so the minimum does not depend on it.
+        shares: Weight of each row in the mean, (rows,), with a sum of 1; None for equal ones.
     """
     from scipy.optimize import minimize
 
@@ -183,8 +208,8 @@ def least_cross_entropy(
         total = p.sum(1, keepdims=True)
         p /= total
         excess = w.sum() - 1
-        value = float((np.log(total[:, 0]) - scores[rows, y]).mean())
-        slope = (np.einsum("mnc,nc->mn", stack, p) - observed).mean(1)
+        value = float(_mean(np.log(total[:, 0]) - scores[rows, y], shares))
+        slope = _mean(np.einsum("mnc,nc->mn", stack, p) - observed, shares)
         penalty = sum_penalty * excess**2 + float(ridge @ w**2)
         return value + penalty, slope + 2 * sum_penalty * excess + 2 * ridge * w
 

@@ -1,6 +1,5 @@
 """Fit a pool from data, folds and the networks' predictions; use it and save it."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -11,20 +10,17 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
-from dessl.models.reduced import area_averaged, reduced_sides
 from dessl.teachers.base import Saveable, State, Teacher
-from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for
+from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for, weighted
 from dessl.teachers.families import DEFAULT, KINDS, named_families
 from dessl.teachers.graph import Graph
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
-from dessl.teachers.rows import SomeRows
+from dessl.teachers.rows import SomeRows, as_columns
 from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
-LARGEST_SIDE = 32  # of images as columns; larger ones are reduced
-IMAGES_AT_ONCE = 2**24  # pixels that are reduced at a time
 ROWS_AT_ONCE = 50_000  # rows predicted at a time
 MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
 TURNS = 5  # folds in which the weights are evaluated
@@ -113,37 +109,6 @@ class Pooled:
         return cls(weights, members, anchor_predict, columns or as_columns, report, on_features)
 
 
-def as_columns(x: Tensor) -> Tensor:
-    """Return rows as columns (n, d), on the same device; pixels of images as values from 0 to 1.
-
-    Images with a side above 32 pixels are reduced to 32: coarse shapes are what distances between
-    pixels can measure, and time and memory grow with the area.
-
-    >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
-    tensor([[1., 1., 1., 1.],
-            [1., 1., 1., 1.]])
-    """
-    x = x.detach()
-    if columns_of(x.shape[1:]) < x.shape[1:].numel():
-        parts = torch.split(x, max(1, IMAGES_AT_ONCE // x.shape[1:].numel()))
-        flat = torch.cat([area_averaged(part, LARGEST_SIDE).flatten(1) for part in parts])
-    else:
-        flat = x.flatten(1)
-    return flat.float() / 255 if x.dtype == torch.uint8 else flat
-
-
-def columns_of(shape: Sequence[int]) -> int:
-    """Return how many columns :func:`as_columns` makes of rows of a shape.
-
-    >>> columns_of((5,)), columns_of((1, 28, 28)), columns_of((3, 224, 224))
-    (5, 784, 3072)
-    """
-    if len(shape) != 3:
-        return math.prod(shape)
-    channels, *sides = shape
-    return channels * math.prod(reduced_sides((sides[0], sides[1]), LARGEST_SIDE))
-
-
 def pooled(
     data: SemiData,
     folds: Tensor,
@@ -184,11 +149,11 @@ def pooled(
     families = named_families(teachers, Space.of(rows.x, rows.x_u), seed)
     scores = _scores(families, rows, rows.x_u)
     without = _without_unlabelled(families, scores, rows)
-    y, labels = rows.y[evaluated], len(torch.unique(rows.groups[evaluated]))
-    chosen = _chosen(scores, y, labels)
+    y, counts, labels = rows.y[evaluated], rows.counts(evaluated), rows.labels(evaluated)
+    chosen = _chosen(scores, y, labels, counts)
     candidates = {ANCHOR: rows.anchor[evaluated]}
     candidates |= {name: scores[family][name] for family, name in chosen.items()}
-    weights = fit_pool(candidates, y, n=labels)
+    weights = fit_pool(candidates, y, n=labels, weights=counts)
     log_p = _evaluated_log_proba(scores, rows)
     labelled = log_p if without is scores else _evaluated_log_proba(without, rows)
     report = _report(candidates, weights, log_p, labelled, rows, families)
@@ -204,11 +169,13 @@ def _fitted(
 ) -> dict[str, Teacher]:
     """Fit the candidates with a weight on all labels, and release what they shared."""
     teachers = [teacher for family in families.values() for teacher in family]
-    x, y = rows.x, rows.y
+    x, y, counts = rows.x, rows.y, rows.weights
     if not bool(rows.trained.all()):  # otherwise keep the same tensors, whose graph is cached
-        x, y = x[rows.trained], y[rows.trained]
+        x, y, counts = x[rows.trained], y[rows.trained], rows.counts(rows.trained)
     members = {
-        teacher.name: teacher.fit(x, y, rows_for(teacher, x, rows.x_u), rows.n_classes)
+        teacher.name: teacher.fit(
+            x, y, rows_for(teacher, x, rows.x_u), rows.n_classes, **weighted(counts)
+        )
         for teacher in teachers
         if teacher.name in weights.kept
     }
@@ -230,10 +197,24 @@ class _EvaluatedRows:
     anchor: Tensor
     groups: Tensor
     trained: Tensor  # whether the final members are trained on a row
+    weights: Tensor | None  # 1/π of each label, if there are propensities
 
     @property
     def evaluated(self) -> Tensor:
         return (self.folds >= 0) & torch.isfinite(self.anchor).all(1)
+
+    def counts(self, some: Tensor) -> Tensor | None:
+        """The weights of some rows; None if all count the same."""
+        return None if self.weights is None else self.weights[some]
+
+    def labels(self, some: Tensor) -> float:
+        """How many labels some rows are worth: copies count once, unequal weights for less."""
+        _, group = torch.unique(self.groups[some], return_inverse=True)
+        if self.weights is None:
+            return int(group.max()) + 1
+        sums = torch.zeros(int(group.max()) + 1, dtype=torch.float64)
+        sums.index_add_(0, group, self.weights[some] / group.bincount()[group])
+        return float(sums.sum() ** 2 / sums.square().sum())
 
 
 def _evaluated_rows(
@@ -251,6 +232,9 @@ def _evaluated_rows(
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
+    weights = None
+    if data.propensity is not None:
+        weights = 1 / data.propensity[data.labelled_rows].double().cpu()
     if data.validation is not None:
         held, n = data.validation, len(data.validation.y)
         x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
@@ -259,13 +243,15 @@ def _evaluated_rows(
         folds = torch.cat([torch.full((len(trained),), -1), torch.zeros(n, dtype=torch.long)])
         groups = torch.cat([groups, groups.max() + 1 + torch.arange(n)])
         trained = torch.cat([trained, torch.zeros(n, dtype=torch.bool)])
+        if weights is not None:  # a validation part is a sample of all rows
+            weights = torch.cat([weights, torch.ones(n, dtype=torch.float64)])
     if anchor.shape != (len(y), data.n_classes) or folds.shape != y.shape:
         raise ValueError(
             f"folds and anchor_oof must have one row for each held-out label: shapes ({len(y)},) "
             f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
             f"{tuple(anchor.shape)}."
         )
-    return _EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained)
+    return _EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights)
 
 
 def _seen(numbers: Tensor, seed: int) -> Tensor:
@@ -284,7 +270,9 @@ def _scores(
     found = {}
     for family, teachers in families.items():
         with doing(f"pool, {family}", POOL_PARTS):
-            each = each_out_of_fold(teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes)
+            each = each_out_of_fold(
+                teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes, rows.weights
+            )
         found[family] = {name: log_p[rows.evaluated] for name, log_p in each.items()}
     return found
 
@@ -303,26 +291,26 @@ def _without_unlabelled(
     return {**scores, **_scores(using, rows, rows.x[:0])}
 
 
-def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
+def _chosen(scores: Scores, y: Tensor, n: float, weights: Tensor | None) -> dict[str, str]:
     """The best candidate of each family."""
-    return {family: best_of(candidates, y, n) for family, candidates in scores.items()}
+    return {family: best_of(candidates, y, n, weights) for family, candidates in scores.items()}
 
 
 def _evaluated_log_proba(scores: Scores, rows: _EvaluatedRows) -> Tensor:
     """Log-probabilities of the evaluated rows by pools chosen and fitted without their fold."""
     evaluated = rows.evaluated
     y, anchor, groups = rows.y[evaluated], rows.anchor[evaluated], rows.groups[evaluated]
-    turns = rows.folds[evaluated]
+    turns, numbers = rows.folds[evaluated], evaluated.nonzero()[:, 0]
     if len(torch.unique(turns)) < 2:
         turns = torch.unique(groups, return_inverse=True)[1] % TURNS
     found = torch.empty_like(anchor)
     for turn in torch.unique(turns).tolist():
         held = turns == turn
-        labels = len(torch.unique(groups[~held]))
+        labels, counts = rows.labels(numbers[~held]), rows.counts(numbers[~held])
         others = {f: {n: p[~held] for n, p in each.items()} for f, each in scores.items()}
-        chosen = _chosen(others, y[~held], labels)
+        chosen = _chosen(others, y[~held], labels, counts)
         learnt = {ANCHOR: anchor[~held]} | {name: others[f][name] for f, name in chosen.items()}
-        pool = fit_pool(learnt, y[~held], n=labels)
+        pool = fit_pool(learnt, y[~held], n=labels, weights=counts)
         asked = {ANCHOR: anchor[held]} | {n: scores[f][n][held] for f, n in chosen.items()}
         found[held] = pool.combine(asked)
     return found
@@ -333,8 +321,11 @@ def _compared(log_p: Tensor, rows: _EvaluatedRows, gain: float) -> Comparison:
     evaluated = rows.evaluated
     first = first_of_groups(rows.groups[evaluated])
     pool, anchor = (part[first].softmax(-1) for part in (log_p, rows.anchor[evaluated]))
-    y = rows.y[evaluated][first]
-    return held_out_comparison("the pool", pool, anchor, y, gain=gain, splits=TURNS)
+    y, counts = rows.y[evaluated][first], rows.counts(evaluated)
+    chances = None if counts is None else counts[first].reciprocal()
+    return held_out_comparison(
+        "the pool", pool, anchor, y, gain=gain, splits=TURNS, propensity=chances
+    )
 
 
 @torch.no_grad()
@@ -367,6 +358,7 @@ def _report(
     families: Mapping[str, Sequence[Teacher]],
 ) -> PoolReport:
     y, groups = rows.y[rows.evaluated], rows.groups[rows.evaluated]
+    counts = rows.counts(rows.evaluated)
     using = {
         teacher.name: len(rows.x_u) > 0 and getattr(teacher, "uses_unlabelled", True)
         for teachers in families.values()
@@ -377,8 +369,8 @@ def _report(
         Member(
             name=name,
             weight=weights.weights[name] * weights.exponents[name],
-            score=float(loss.mean()),
-            gain=Gain.of(alone[ANCHOR], loss, groups),
+            score=_mean(loss, counts),
+            gain=Gain.of(alone[ANCHOR], loss, groups, counts),
             uses_unlabelled=using.get(name, False),
         )
         for name, loss in alone.items()
@@ -387,10 +379,14 @@ def _report(
     return PoolReport(
         n=len(torch.unique(groups)),
         members=members,
-        anchor=float(alone[ANCHOR].mean()),
-        without_unlabelled=float(labelled.mean()),
-        pooled=float(both.mean()),
-        ensembling=Gain.of(alone[ANCHOR], labelled, groups),
-        unlabelled=Gain.of(labelled, both, groups),
-        total=Gain.of(alone[ANCHOR], both, groups),
+        anchor=_mean(alone[ANCHOR], counts),
+        without_unlabelled=_mean(labelled, counts),
+        pooled=_mean(both, counts),
+        ensembling=Gain.of(alone[ANCHOR], labelled, groups, counts),
+        unlabelled=Gain.of(labelled, both, groups, counts),
+        total=Gain.of(alone[ANCHOR], both, groups, counts),
     )
+
+
+def _mean(losses: Tensor, weights: Tensor | None) -> float:
+    return float(losses.mean() if weights is None else (weights * losses).sum() / weights.sum())

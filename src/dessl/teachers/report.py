@@ -31,15 +31,24 @@ class Gain:
     standard_error: Measured
 
     @classmethod
-    def of(cls, before: Tensor, after: Tensor, groups: Tensor | None = None) -> Self:
+    def of(
+        cls,
+        before: Tensor,
+        after: Tensor,
+        groups: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Compare losses (rows,) on the same rows; rows of one group count as one label.
+
+        With weights (rows,), the mean is weighted.
 
         >>> str(Gain.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0])))
         '+0.50 ± 0.29'
         """
         fall = (before - after).double()
-        mean = float(fall.mean())
-        sums = fall - mean
+        counts = torch.ones_like(fall) if weights is None else weights.double() / weights.mean()
+        mean = float((counts * fall).mean())
+        sums = counts * (fall - mean)
         if groups is not None:
             _, number = torch.unique(groups, return_inverse=True)
             sums = sums.new_zeros(int(number.max()) + 1).index_add(0, number, sums)

@@ -1,15 +1,51 @@
-"""SomeRows: rows of a larger array by their numbers, gathered a block at a time.
+"""Rows as teachers see them: columns (n, d), and SomeRows of a larger array, a block at a time.
 
 There may be millions of unlabelled rows, and a teacher that projects them to a few columns needs no
 copy of all of them.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from dessl.models.reduced import area_averaged, reduced_sides
+
 AT_ONCE = 2**22  # entries of a block: 16 MB in float32
+LARGEST_SIDE = 32  # of images as columns; larger ones are reduced
+IMAGES_AT_ONCE = 2**24  # pixels that are reduced at a time
+
+
+def as_columns(x: Tensor) -> Tensor:
+    """Return rows as columns (n, d), on the same device; pixels of images as values from 0 to 1.
+
+    Images with a side above 32 pixels are reduced to 32: coarse shapes are what distances between
+    pixels can measure, and time and memory grow with the area.
+
+    >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
+    tensor([[1., 1., 1., 1.],
+            [1., 1., 1., 1.]])
+    """
+    x = x.detach()
+    if columns_of(x.shape[1:]) < x.shape[1:].numel():
+        parts = torch.split(x, max(1, IMAGES_AT_ONCE // x.shape[1:].numel()))
+        flat = torch.cat([area_averaged(part, LARGEST_SIDE).flatten(1) for part in parts])
+    else:
+        flat = x.flatten(1)
+    return flat.float() / 255 if x.dtype == torch.uint8 else flat
+
+
+def columns_of(shape: Sequence[int]) -> int:
+    """Return how many columns :func:`as_columns` makes of rows of a shape.
+
+    >>> columns_of((5,)), columns_of((1, 28, 28)), columns_of((3, 224, 224))
+    (5, 784, 3072)
+    """
+    if len(shape) != 3:
+        return math.prod(shape)
+    channels, *sides = shape
+    return channels * math.prod(reduced_sides((sides[0], sides[1]), LARGEST_SIDE))
 
 
 class SomeRows:

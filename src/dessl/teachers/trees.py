@@ -85,12 +85,20 @@ class Trees:
         self.name = "trees"
         self._forest: Forest | None = None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    def fit(
+        self,
+        x_l: Tensor,
+        y_l: Tensor,
+        x_u: Tensor,
+        n_classes: int,
+        weights: Tensor | None = None,
+    ) -> Self:
         """Grow the trees on labelled rows."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
         x, y = rows.x_l.float().contiguous().numpy(), rows.y_l.numpy()
-        self._forest = as_arrays(grown(x, y, self.trees, self.least_leaf, self.seed))
-        self._classes = Classes.of(rows.y_l, n_classes)
+        counts = None if rows.weights is None else rows.weights.numpy()
+        self._forest = as_arrays(grown(x, y, self.trees, self.least_leaf, self.seed, counts))
+        self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -131,7 +139,12 @@ def _checked_forest(forest: Forest) -> Forest:
 
 
 def grown(
-    x: NDArray[np.float32], y: NDArray[np.int64], trees: int, least_leaf: int, seed: int
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    trees: int,
+    least_leaf: int,
+    seed: int,
+    weights: NDArray[np.float64] | None = None,
 ) -> list[Any]:
     """Return the trees of scikit-learn's ``ExtraTreesClassifier``, grown one by one.
 
@@ -144,6 +157,7 @@ def grown(
         trees: Number of trees.
         least_leaf: Minimum number of rows in a leaf.
         seed: Seed of the forest.
+        weights: (n,) how much each row counts.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeClassifier
@@ -156,7 +170,7 @@ def grown(
                 max_features="sqrt",
                 random_state=draws.randint(np.iinfo(np.int32).max),
             )
-            .fit(x, y, check_input=False)
+            .fit(x, y, weights, check_input=False)
             .tree_
             for _ in range(trees)
         ]
