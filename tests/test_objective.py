@@ -161,3 +161,11 @@ def test_scores_and_labels_that_do_not_fit_are_refused(
 def test_a_loss_that_returns_no_tensor_is_refused() -> None:
     with pytest.raises(TypeError, match="loss must return a tensor"):
         objective(SCORES, Y, loss=lambda logits, y: 1.0)  # type: ignore[arg-type, return-value]
+
+
+def test_soft_labels_and_plain_terms_are_refused_with_advice() -> None:
+    scores = Scores(torch.zeros(4), torch.zeros(1, 4, 3))
+    with pytest.raises(ValueError, match="For soft labels, pass L to debiased_risk"):
+        objective(scores, torch.full((2, 3), 1 / 3))
+    with pytest.raises(TypeError, match=r"Scores\(h, logits\); got Tensor"):
+        objective(torch.zeros(4), torch.tensor([0]))

@@ -71,6 +71,11 @@ def objective(
 
 
 def _labelled_rows(scores: Scores, y: Tensor) -> int:
+    if not isinstance(scores, Scores):
+        raise TypeError(
+            f"scores must be what a surrogate returns, Scores(h, logits); got "
+            f"{type(scores).__name__}. For your own H, pass Scores(h=h, logits=logits[None])."
+        )
     views = scores.logits.shape
     if len(views) != 3 or views[0] == 0 or scores.h.shape != views[1:2]:
         raise ValueError(
@@ -79,8 +84,11 @@ def _labelled_rows(scores: Scores, y: Tensor) -> int:
         )
     if not isinstance(y, Tensor) or y.ndim != 1 or not 1 <= len(y) <= len(scores.h):
         got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+        soft = ""
+        if isinstance(y, Tensor) and y.ndim == 2:
+            soft = " For soft labels, pass L to debiased_risk: cross_entropy_to(logits, y)."
         raise ValueError(
             "y must be a tensor with the labels of the first rows, at least one and at most "
-            f"{len(scores.h)}; got {got}."
+            f"{len(scores.h)}; got {got}.{soft}"
         )
     return len(y)

@@ -119,7 +119,7 @@ def test_parts_are_coded_alike() -> None:
         (["a", "z"], ["a", "b"], ValueError, r"y has 'z', which is not among .*'a', 'b'"),
         (["a", -1, "b"], None, ValueError, "mixes '-1' with text labels.* Use None"),
         ([0, 0, -1], None, ValueError, r"at least 2 classes; got 1: '0'"),
-        ([None, None], None, ValueError, "at least 2 classes; got 0"),
+        ([None, None], None, ValueError, "no row has a label"),
         (["a", "b"], ["a", "a"], ValueError, "class_names must differ"),
         (np.eye(3), None, ValueError, r"got \(3, 3\). .*argmax"),
         ([[0], [1]], None, ValueError, r"got rows of labels. .*ravel"),

@@ -133,3 +133,11 @@ def test_a_step_leaves_out_what_its_terms_leave_out() -> None:
         scores = Combine([term, Entropy()]).step_scores(model, rows, 2)
         assert passes == [6, 2 + 6, 6]  # targets, L and strong views, entropy
         assert scores.logits.shape == (3, 6, 3)
+
+
+def test_a_single_surrogate_and_a_name_are_refused_with_advice() -> None:
+    with pytest.raises(TypeError, match="surrogates must be a list; got Entropy"):
+        Combine(Entropy())
+    with pytest.raises(TypeError, match=r"as_surrogate\('entropy'\)"):
+        Combine(["entropy"])
+    assert Combine([Entropy(), Entropy()], weights=torch.tensor([0.5, 1.0])).weights == (0.5, 1.0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.functional import cross_entropy
+from dessl.functional import cross_entropy, squared_distance
 from dessl.surrogates import (
     UDA,
     FixMatch,
@@ -160,3 +160,27 @@ def test_at_lambda_zero_nothing_is_unbounded() -> None:
         value = labelled_term(ready(kind), [*RIGHT, -1e6, 1e6, 0.0], 1, 0.0)
         assert math.isfinite(value)
         assert value >= 0
+
+
+class Square(WeakToStrong):
+    """A user's own term, which forgets that the weak view is the target."""
+
+    def h(self, weak: Tensor, strong: Tensor) -> Tensor:
+        return squared_distance(strong, weak)
+
+
+def test_a_term_of_your_own_gets_targets_without_gradient() -> None:
+    x = LOGITS.clone().requires_grad_()
+    Square(weak=first_half, strong=second_half)(identity, rows_of(x)).h.sum().backward()
+    assert x.grad is not None
+    assert (x.grad[:, :3] == 0).all()
+    assert (x.grad[:, 3:] != 0).any()
+
+
+def test_views_and_counts_of_other_sizes_are_refused() -> None:
+    short = Square(weak=lambda x, g: x[:5], strong=lambda x, g: x, targets="apart")
+    with pytest.raises(ValueError, match="got 5 rows of the weak view and 30 of the strong one"):
+        short(identity, rows_of(LOGITS))
+    same = Square(weak=lambda x, g: x, strong=lambda x, g: x, targets="apart")
+    with pytest.raises(ValueError, match="n_labelled must be at most the 30 rows; got 31"):
+        same.step_scores(identity, rows_of(LOGITS), 31)

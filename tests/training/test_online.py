@@ -180,3 +180,28 @@ def test_a_plan_without_it_is_written_as_before() -> None:
     assert "online" not in TrainPlan(steps=1).as_dict()
     plan = TrainPlan(steps=1, online=True)
     assert TrainPlan.from_dict(plan.as_dict()) == plan
+
+
+class Odd(nn.Module):
+    """Registers its head before its body, and a layer that is never called last of all."""
+
+    def __init__(self, like: nn.Module) -> None:
+        super().__init__()
+        first, *_, last = (part for part in like.modules() if isinstance(part, nn.Linear))
+        self.head, self.body, self.unused = last, first, nn.Linear(3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(x).relu())
+        return logits
+
+
+def test_the_last_layer_is_the_one_called_last() -> None:
+    data = two_classes()
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    found = [
+        last_layer_gradients(model, prepared(Entropy(), model, data), data)
+        for model in (plain, Odd(plain))
+    ]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

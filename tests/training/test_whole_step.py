@@ -167,6 +167,6 @@ def test_bad_counts_are_refused(counts: Any, message: str) -> None:
 
 def test_a_step_counted_without_unlabelled_rows_is_refused() -> None:
     (part, *_) = parts(OPTIONS["debiased"])
-    with pytest.raises(ValueError, match="counted without the rows of this batch"):
+    with pytest.raises(ValueError, match="counted as 0 rows of a kind of which this batch has"):
         WholeStep(3, 0).objective(part.scores(network()), part.y)
     WholeStep(3, 0).objective(part.scores(network()), part.y, risk="complete_case")

@@ -142,7 +142,8 @@ class Batches(Iterator[Batch]):
         if unlabelled_size and len(pool) == 0:
             raise ValueError(
                 f"unlabelled_size is {unlabelled_size}, but data has no unlabelled rows. Hide "
-                "labels with data.with_labels, or pass unlabelled_size=0 for the complete case."
+                "labels with data.with_labels; or, for the complete case, pass "
+                "risk='complete_case' to TrainPlan, unlabelled_size=0 to Batches."
             )
         seeds = np.random.SeedSequence(_checks.whole_number("seed", seed)).generate_state(2)
         self.labelled = Stream(data.labelled_rows, labelled_size, int(seeds[0]))

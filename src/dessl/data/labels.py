@@ -69,6 +69,11 @@ def label_codes(
     names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
     if len(set(names)) < len(names):
         raise ValueError(f"class_names must differ from each other; got {_listed(names)}.")
+    if not names:
+        raise ValueError(
+            "no row has a label. Pass the labels that you have, and class_names= if there are "
+            "none yet." + (f" {RECODE}" if minus_ones else "")
+        )
     if len(names) < 2:
         raise ValueError(
             f"a classifier needs at least 2 classes; got {len(names)}: {_listed(names)}. "

@@ -1,7 +1,13 @@
 """Evaluation of trained models: metrics of their predictions, and statistics over runs."""
 
 from dessl.evaluation.conformal import PredictionSets, prediction_sets
-from dessl.evaluation.debiased import ShiftWarning, compare_models, estimate_ece, estimate_metric
+from dessl.evaluation.debiased import (
+    NarrowIntervalWarning,
+    ShiftWarning,
+    compare_models,
+    estimate_ece,
+    estimate_metric,
+)
 from dessl.evaluation.metrics import (
     Metrics,
     StreamingMetrics,
@@ -21,6 +27,7 @@ from dessl.evaluation.statistics import (
 __all__ = [
     "Metrics",
     "Mirrored",
+    "NarrowIntervalWarning",
     "PredictionSets",
     "ShiftWarning",
     "StreamingMetrics",

@@ -43,13 +43,18 @@ class Combine(Surrogate):
         self,
         surrogates: Sequence[Surrogate | Callable[..., Tensor]],
         *,
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(surrogates, Surrogate) or not isinstance(surrogates, Sequence):
+            raise TypeError(
+                f"surrogates must be a list; got {type(surrogates).__name__}. Pass [surrogate]."
+            )
         if not surrogates:
             raise ValueError("surrogates must have at least one surrogate; got none.")
         self.surrogates = nn.ModuleList(surrogate_from(term) for term in surrogates)
         weights = [1.0] * len(surrogates) if weights is None else weights
+        weights = weights.tolist() if isinstance(weights, Tensor) else weights
         if len(weights) != len(surrogates):
             raise ValueError(
                 f"weights must hold one weight for each surrogate; got {len(weights)} for "

@@ -72,6 +72,8 @@ def surrogate_from(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
         return h
     if isinstance(h, type) or not callable(h):
         got = f"the class {h.__name__}: call it" if isinstance(h, type) else type(h).__name__
+        if isinstance(h, str):
+            got = f"{h!r}: here a name must be wrapped, as_surrogate({h!r})"
         raise TypeError(
             "a surrogate must be a Surrogate, a name in dessl.SURROGATES, or a function h(logits) "
             f"or h(model, x); got {got}."

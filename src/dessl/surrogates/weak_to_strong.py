@@ -27,7 +27,8 @@ class WeakToStrong(Surrogate):
             in :func:`dessl.train` and in Lightning, which call :meth:`step_scores`; call it in your
             own loop too. A plain call computes L on all rows, which costs one pass more than
             ``"joint"``. H is still one function of all rows, but with BatchNorm or dropout it
-            differs from that of the joint pass.
+            differs from that of the joint pass, and thresholds that adapt follow the logits that L
+            is computed on for labelled rows, the targets for all others.
         seed: Seed of the views' draws.
     """
 
@@ -49,7 +50,7 @@ class WeakToStrong(Surrogate):
     def h(self, weak: Tensor, strong: Tensor) -> Tensor:
         """Return H (n,) from the logits of the weak and the strong view, (n, classes).
 
-        No gradient may reach the weak view: its logits are the targets.
+        The weak view's logits have no gradient: they are the targets.
         """
 
     def forward(self, model: Model, rows: Rows) -> Scores:
@@ -80,7 +81,14 @@ class WeakToStrong(Surrogate):
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
         if self.targets == "joint":
             logits = joint_logits(model, [weak, strong])
-            return Scores(self.h(logits[0], logits[1]), logits)
+            return Scores(self.h(logits[0].detach(), logits[1]), logits)
+        if len(weak) != len(rows.x) or len(strong) != len(rows.x):
+            raise ValueError(
+                f"views must have as many rows as they get, {len(rows.x)}; got {len(weak)} rows "
+                f"of the weak view and {len(strong)} of the strong one."
+            )
+        if n_loss > len(rows.x):
+            raise ValueError(f"n_labelled must be at most the {len(rows.x)} rows; got {n_loss}.")
         target = evaluated(model)(weak)
         taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])

@@ -12,6 +12,7 @@ memorised its training rows has another covariance there.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,14 @@ MOST_ROWS = 512  # validation rows used: their gradients are in memory together
 STEP = 0.5  # share of the way from the last λ to the new estimate
 
 
+class Call(NamedTuple):
+    """One call of a layer."""
+
+    layer: nn.Module
+    given: Tensor
+    output: Tensor
+
+
 def next_lam(
     lam: float, model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan
 ) -> float:
@@ -35,7 +44,7 @@ def next_lam(
 
     Args:
         lam: λ of the previous steps.
-        model: Model in training; its last layer must be an ``nn.Linear``.
+        model: Model in training; the last ``nn.Linear`` that it calls is the last layer.
         surrogate: Surrogate that gives H; its random draws do not affect the run.
         data: Data with a validation part.
         plan: Plan of the run; ``plan.lam`` is the largest λ.
@@ -64,17 +73,17 @@ def last_layer_gradients(
     """
     if data.validation is None:
         raise ValueError("online λ needs validation rows; the data has none.")
-    layer = last_layer(model)
     x, y = data.validation.x[:MOST_ROWS], data.validation.y[:MOST_ROWS]
     rows = Rows(x, validation_ids(data)[:MOST_ROWS])
     with (
         evaluating(model),
         torch.enable_grad(),
         surrogate.draws_apart(x.device),
-        _calls(layer) as calls,
+        _calls(model) as every,
     ):
         h, logits = surrogate(model, rows)
         losses = torch.stack([cross_entropy(view.float(), y) for view in logits]).mean(0)
+        calls = of_last_layer(every)
         outputs = [output for _, output in calls]
         of_loss, of_h = (
             torch.autograd.grad(values.sum(), outputs, retain_graph=True, allow_unused=True)
@@ -86,11 +95,11 @@ def last_layer_gradients(
     return _summed(inputs, of_loss, len(y)), _summed(inputs, of_h, len(y))
 
 
-def last_layer(model: nn.Module) -> nn.Linear:
-    """Return the model's last ``nn.Linear``.
+def linear_layers(model: nn.Module) -> list[nn.Linear]:
+    """Return every ``nn.Linear`` of the model; raise an error if there is none.
 
-    >>> last_layer(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))).out_features
-    2
+    >>> linear_layers(nn.Sequential(nn.Linear(3, 4), nn.ReLU()))
+    [Linear(in_features=3, out_features=4, bias=True)]
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
@@ -98,23 +107,32 @@ def last_layer(model: nn.Module) -> nn.Linear:
             "online=True uses the gradients of the model's last nn.Linear, but the model has none. "
             "Use a fixed lam."
         )
-    return layers[-1]
+    return layers
+
+
+def of_last_layer(calls: Sequence[Call]) -> list[tuple[Tensor, Tensor]]:
+    """Return inputs and outputs of the ``nn.Linear`` that was called last, of each of its calls.
+
+    That is not the one that the model registered last, which may be unused or come earlier.
+    """
+    return [(given, output) for layer, given, output in calls if layer is calls[-1].layer]
 
 
 @contextmanager
-def _calls(layer: nn.Linear) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Record the inputs and outputs of the layer for each call with gradients."""
-    calls: list[tuple[Tensor, Tensor]] = []
+def _calls(model: nn.Module) -> Iterator[list[Call]]:
+    """Record the inputs and outputs of every ``nn.Linear`` for each call with gradients."""
+    calls: list[Call] = []
 
-    def keep(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG001
+    def keep(layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
         if output.requires_grad:
-            calls.append((given[0].detach(), output))
+            calls.append(Call(layer, given[0].detach(), output))
 
-    handle = layer.register_forward_hook(keep)
+    handles = [layer.register_forward_hook(keep) for layer in linear_layers(model)]
     try:
         yield calls
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 def _summed(inputs: list[Tensor], deltas: Sequence[Tensor | None], n: int) -> Tensor:

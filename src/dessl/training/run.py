@@ -24,7 +24,7 @@ from dessl.training.model_state import (
     load_state_into,
     state_of,
 )
-from dessl.training.online import last_layer, next_lam
+from dessl.training.online import linear_layers, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
 from dessl.training.sharded import (
@@ -93,6 +93,8 @@ def train(
     >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
     (60, 20, ['accuracy', 'adaptive_ece'])
     """
+    if callable(callbacks):
+        raise TypeError("callbacks must be a list of functions; got one function.")
     surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
     plan = plan_for(plan, data)
@@ -109,7 +111,7 @@ def train(
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
         if plan.online:
-            last_layer(model)  # refuse a model without one before the first step
+            linear_layers(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
         try:
             drive(

@@ -139,10 +139,11 @@ def _count(rows: int, weights: Tensor | None) -> float | Tensor:
 
 def _share(part: float | Tensor, whole: float | Tensor, like: Tensor) -> float | Tensor:
     """Return this batch's share of the step, scaled for the ranks' mean of gradients."""
-    if not isinstance(whole, Tensor) and whole == 0:
+    uncounted = not isinstance(whole, Tensor) and not isinstance(part, Tensor) and part > whole
+    if uncounted or (not isinstance(whole, Tensor) and whole == 0):
         raise ValueError(
-            "the step was counted without the rows of this batch. Pass WholeStep the rows of all "
-            "batches: n_labelled and n_unlabelled."
+            f"the step was counted as {whole:g} rows of a kind of which this batch has {part:g}. "
+            "Pass WholeStep the rows of all batches: n_labelled and n_unlabelled."
         )
     share = ranks() * part / whole
     return share.to(like) if isinstance(share, Tensor) else share

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from dessl.evaluation import compare_models, estimate_metric
+from dessl.evaluation import NarrowIntervalWarning, compare_models, estimate_metric
 from dessl.evaluation.debiased.design import Design, design_of, designed
 from dessl.evaluation.debiased.fit import fitted
 from dessl.evaluation.debiased.proxies import Proxies, Sample
@@ -371,3 +371,20 @@ def test_comparisons_cover_if_rows_that_differ_most_are_labelled_more_or_less_of
         )  # fmt: skip
         inside += found.low <= truth <= found.high
     assert 0.86 <= inside / 400 <= 0.94
+
+
+def test_a_large_stratum_without_an_error_is_warned_of() -> None:
+    p, strata = np.tile([0.9, 0.1], (40, 1)), np.repeat(["big", "small"], 20)
+    y = np.r_[np.zeros(20), np.tile([0, 1], 10)].astype(int)
+    how = {
+        "strata": strata,
+        "strata_unlabelled": np.r_[["big"] * 700, ["small"] * 300],
+        "check_shift": False,
+    }
+    others = np.tile([0.9, 0.1], (1000, 1))
+    with pytest.warns(NarrowIntervalWarning, match="all 20 labelled rows of a stratum with 69% of"):
+        estimate_metric("brier", p, y, others, **how)
+    y[0] = 1  # errors have been seen
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NarrowIntervalWarning)
+        estimate_metric("brier", p, y, others, **how)

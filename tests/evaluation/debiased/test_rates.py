@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 from sklearn import metrics as sk
 
-from dessl.evaluation import estimate_metric
+from dessl.evaluation import NarrowIntervalWarning, estimate_metric
 from dessl.evaluation.debiased.rates import RATES, rate_metric
 
 
@@ -139,3 +139,10 @@ def test_a_rate_of_one_with_unequal_weights_has_bounds() -> None:
         assert estimate.value == pytest.approx(1)
         assert 0.5 < estimate.low < 0.99
         assert estimate.high == pytest.approx(1)
+
+
+def test_a_class_that_is_never_found_is_warned_of() -> None:
+    p = np.tile([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]], (15, 1))
+    y = np.where(np.arange(30) == 0, 2, np.arange(30) % 2)
+    with pytest.warns(NarrowIntervalWarning, match="no labelled row of class 2 is predicted"):
+        estimate_metric("macro_f1", p, y)

@@ -2,6 +2,7 @@
 
 from dessl.evaluation.debiased.calibration import ECEEstimate, estimate_ece
 from dessl.evaluation.debiased.compare import ModelComparison, compare_models
+from dessl.evaluation.debiased.design import NarrowIntervalWarning
 from dessl.evaluation.debiased.estimate import LabelledOnly, MetricEstimate, estimate_metric
 from dessl.evaluation.debiased.shift import ShiftWarning
 
@@ -10,6 +11,7 @@ __all__ = [
     "LabelledOnly",
     "MetricEstimate",
     "ModelComparison",
+    "NarrowIntervalWarning",
     "ShiftWarning",
     "compare_models",
     "estimate_ece",

@@ -16,6 +16,7 @@ missing at random.
 """
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,13 @@ from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
 
 LEAST_IN_STRATUM = 2
+RULE_OF_THREE = 3.0  # errors in m rows that are likely to be missed: 95 % bound with none seen
+UNSEEN = 0.08  # share of all rows that may be wrong in a stratum without a warning
 LIKELY_ROWS = 2  # pseudo-rows of the mean weight, added to each predicted class
+
+
+class NarrowIntervalWarning(UserWarning):
+    """Errors that no label has shown are likely, so that an interval is too narrow."""
 
 
 class Design(NamedTuple):
@@ -150,6 +157,32 @@ def _names(
 def _shares(chances: Tensor) -> Tensor:
     weights = 1 / chances
     return weights / weights.sum()
+
+
+def warn_of_unseen_errors(design: Design, right: Tensor) -> None:
+    """Warn if a large stratum has few labels, all of them predicted correctly.
+
+    Its errors are then unknown, not absent. By the rule of three, up to 3/m of its rows may be
+    wrong if none of m is.
+
+    Args:
+        design: How rows were chosen.
+        right: Whether each labelled row is predicted correctly, (m,).
+    """
+    counts = torch.bincount(design.strata).double()
+    shares = torch.zeros_like(counts).index_add_(0, design.strata, design.weights)
+    wrong = torch.zeros_like(counts).index_add_(0, design.strata, (~right).double())
+    unseen = torch.where(wrong == 0, shares * RULE_OF_THREE / counts, 0.0)
+    if len(counts) < 2 or float(unseen.max()) <= UNSEEN:
+        return
+    worst = int(unseen.argmax())
+    warnings.warn(
+        f"all {int(counts[worst])} labelled rows of a stratum with {float(shares[worst]):.0%} of "
+        f"the rows are predicted correctly. Up to {RULE_OF_THREE / float(counts[worst]):.0%} of "
+        "its rows may still be wrong, which the interval shows only in part. Label more of them.",
+        NarrowIntervalWarning,
+        stacklevel=3,
+    )
 
 
 def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit:

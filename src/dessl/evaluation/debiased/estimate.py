@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.design import Design, best_design, designed
+from dessl.evaluation.debiased.design import Design, best_design, designed, warn_of_unseen_errors
 from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, cross_fitted, fitted, steepest, with_curve
 from dessl.evaluation.debiased.inputs import (
     ALTERNATIVES,
@@ -38,6 +38,7 @@ from dessl.evaluation.debiased.intervals import (
     within,
 )
 from dessl.evaluation.debiased.proxies import CLIP, Metric, MetricName, Sample
+from dessl.evaluation.debiased.rates import RATES
 from dessl.evaluation.debiased.score import score_bounds
 from dessl.evaluation.metrics.predictions import checked_pair
 from dessl.evaluation.metrics.scoring import true_class
@@ -175,6 +176,9 @@ def estimate_metric(
     sample, kind, design = prepared(request, (probabilities_labelled,), y, unlabelled, how)
     if design is not None and method == "cross_fit":
         raise ValueError("method='cross_fit' takes no propensity or strata. Use method='score'.")
+    if design is not None and metric not in RATES:
+        values, labels = (one.cpu() for one in checked_pair(probabilities_labelled, y))
+        warn_of_unseen_errors(design, values.argmax(1) == labels)
     shift = checked_shift(sample, design, check_shift)
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)

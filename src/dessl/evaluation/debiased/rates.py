@@ -19,6 +19,7 @@ with F and G of the other rows; otherwise H would be lower for labelled rows on 
 probabilities and θ̂ are those of the labelled rows, weighted if they were drawn by design.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -27,6 +28,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.design import NarrowIntervalWarning
 from dessl.evaluation.debiased.proxies import Metric
 from dessl.evaluation.metrics.predictions import checked_pair
 
@@ -196,6 +198,14 @@ def _f1(rows: _Labelled, c: int) -> Rate:
     counted = _counted(is_c, f"of class {c}", "macro_f1")
     total = float((rows.weights * (is_c.double() + predicted_c.double())).sum())
     value = 2 * float(rows.weights[is_c & predicted_c].sum()) / total
+    if value == 0:
+        warnings.warn(
+            f"no labelled row of class {c} is predicted as class {c}, so its F1 counts as 0 "
+            "without an error, and the interval of macro_f1 is too narrow. Label more rows, or "
+            "use balanced_accuracy.",
+            NarrowIntervalWarning,
+            stacklevel=5,
+        )
 
     def influence(p: Tensor) -> Tensor:
         predicted = (p.argmax(dim=1) == c).to(p)[:, None]
