@@ -22,5 +22,5 @@ def test_a_smoke_run_measures_every_model(
     script: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
 ) -> None:
     script("weighted_pool").main(["--smoke"])
-    line = capsys.readouterr().out.splitlines()[-1]
+    line = capsys.readouterr().out.strip().splitlines()[-1]
     assert line.startswith("| x | breast_cancer | 1 | 0.")
