@@ -290,7 +290,7 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
         sheet = options["sheet"]
         given = propensity_column(options["data"], propensity, len(rows), sheet=sheet)
     found = propensity_of(rows, given, seed=options["seed"])
-    say(f"{found.sentence} There is no pool: teachers do not weight labels.")
+    say(found.sentence)
     return found.on(rows)
 
 
