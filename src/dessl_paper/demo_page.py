@@ -26,7 +26,7 @@ from dessl_paper.demo_parts import (
 Outcome = Literal["as promised", "not as promised", "cannot tell"]
 SIGNS: dict[Outcome, str] = {"as promised": "✓", "not as promised": "✗", "cannot tell": "?"}
 TONES: dict[Outcome, str] = {"as promised": "good", "not as promised": "bad", "cannot tell": "open"}
-NAMES = {COMPLETE_CASE: TWIN, "ssl": "usual SSL", "debiased": "debiased SSL"}
+NAMES = {COMPLETE_CASE: TWIN, "ssl": "standard SSL", "debiased": "debiased SSL"}
 LOOKS = {COMPLETE_CASE: SERIES[0], "ssl": SERIES[1], "debiased": SERIES[2]}
 NEAR = 0.02  # allowed distance from the true posterior for a network of this size
 WIDTH = 400  # of a figure
@@ -68,7 +68,7 @@ def shown_parts(facts: DemoFacts) -> tuple[Shown, ...]:
 
 
 def shown_harm(found: Harm) -> Shown:
-    """Whether debiased SSL is near the true posterior and usual SSL is not."""
+    """Whether debiased SSL is near the true posterior and standard SSL is not."""
     usual, debiased = found.means["ssl"], found.means["debiased"]
     outcome: Outcome = "as promised"
     if abs(debiased - found.truth) > NEAR:
@@ -76,17 +76,17 @@ def shown_harm(found: Harm) -> Shown:
     elif abs(usual - found.truth) <= NEAR:
         outcome = "cannot tell"
     claim = (
-        f"Usual SSL turns a true probability of {found.truth:g} into {usual:.2f}. Debiased SSL "
+        f"Standard SSL turns a true probability of {found.truth:g} into {usual:.2f}. Debiased SSL "
         f"learns {debiased:.2f}."
     )
     details = (
-        "Where the two classes overlap, one row in four is of class 1. Usual SSL (pseudo-labels) "
+        "Where the two classes overlap, one row in four is of class 1. Standard SSL (pseudo-labels) "
         f"learns {usual:.3f}: it is rewarded for confidence, whether right or wrong. Debiased SSL, "
         f"with the same rows, network and draws, learns {debiased:.3f}; the labels alone give "
         f"{found.means[COMPLETE_CASE]:.3f}."
     )
     big = f"{debiased:.2f}, not {usual:.2f}"
-    about = f"debiased and usual SSL; the truth is {found.truth:g}"
+    about = f"debiased and standard SSL; the truth is {found.truth:g}"
     return Shown("Harm avoided", outcome, big, about, claim, details)
 
 

@@ -317,7 +317,7 @@ def _estimated(
 
 
 def _bound(recipe: Recipe) -> float:
-    """The largest λ for which the risk is bounded below; usual SSL subtracts nothing."""
+    """The largest λ for which the risk is bounded below; standard SSL subtracts nothing."""
     risk = RISKS[recipe.plan.risk]
     return recipe.surrogate.bounded_up_to if risk.takes_back else math.inf
 
