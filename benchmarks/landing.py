@@ -95,7 +95,7 @@ def harm(found: dict[str, Any]) -> Markup:
     dotted = {"color": INK, "linewidth": 1, "linestyle": (0, (2, 3))}
     chart.axes.plot(arrays["grid"][:n], arrays["truth"][:n], **dotted)
     chart.axes.set(xlim=(0, 5), ylim=(-0.02, 1.02))
-    for text, y, colour in (("debiased SSL", 0.33, SERIES[2]), ("usual SSL", 0.06, SERIES[1])):
+    for text, y, colour in (("debiased SSL", 0.33, SERIES[2]), ("standard SSL", 0.06, SERIES[1])):
         chart.axes.text(2.05, y, text, color=colour.colour, weight="bold", ha="center")
     chart.axes.text(3.1, 0.2, "dotted: the truth, 0.25", color=INK)
     means = {name: record["metrics"]["overlap_posterior"] for name, record in found.items()}
@@ -127,7 +127,7 @@ def picture() -> str:
         charts = (harm(toy), gain(found))
     texts = (
         ("Harm avoided", "Where two classes overlap, the truth is 0.25.",
-         f"Usual SSL learns {usual:.3f}, debiased SSL {debiased:.3f}."),
+         f"Standard SSL learns {usual:.3f}, debiased SSL {debiased:.3f}."),
         ("Gain made", "dessl fit against its networks trained on the labels alone:",
          f"{counted(found)}."),
     )  # fmt: skip

@@ -80,9 +80,9 @@ def shown_harm(found: Harm) -> Shown:
         f"learns {debiased:.2f}."
     )
     details = (
-        "Where the two classes overlap, one row in four is of class 1. Standard SSL (pseudo-labels) "
-        f"learns {usual:.3f}: it is rewarded for confidence, whether right or wrong. Debiased SSL, "
-        f"with the same rows, network and draws, learns {debiased:.3f}; the labels alone give "
+        "Where the two classes overlap, one row in four is of class 1. Standard SSL "
+        f"(pseudo-labels) learns {usual:.3f}: it is rewarded for confidence, whether right or "
+        f"wrong. Debiased SSL, with the same rows, network and draws, learns {debiased:.3f}; the labels alone give "
         f"{found.means[COMPLETE_CASE]:.3f}."
     )
     big = f"{debiased:.2f}, not {usual:.2f}"
