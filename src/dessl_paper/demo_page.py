@@ -82,8 +82,8 @@ def shown_harm(found: Harm) -> Shown:
     details = (
         "Where the two classes overlap, one row in four is of class 1. Standard SSL "
         f"(pseudo-labels) learns {usual:.3f}: it is rewarded for confidence, whether right or "
-        f"wrong. Debiased SSL, with the same rows, network and draws, learns {debiased:.3f}; the labels alone give "
-        f"{found.means[COMPLETE_CASE]:.3f}."
+        "wrong. Debiased SSL, with the same rows, network and draws, learns "
+        f"{debiased:.3f}; the labels alone give {found.means[COMPLETE_CASE]:.3f}."
     )
     big = f"{debiased:.2f}, not {usual:.2f}"
     about = f"debiased and standard SSL; the truth is {found.truth:g}"
