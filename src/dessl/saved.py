@@ -294,9 +294,9 @@ def _model(
     _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
-    model = Predictor(members, tensors["mean"], tensors["std"], _doubt(tensors))
+    parts = (tensors["mean"], tensors["std"], _doubt(tensors), _reduced_to(tensors))
+    model = Predictor(members, *parts)
     model.load_state_dict(tensors)
-    model.eval()
     if settings["pool"] is None and not pool:
         return model
     return _pooled(model, State(pool, settings["pool"]), settings)
@@ -310,6 +310,16 @@ def _doubt(tensors: Mapping[str, Tensor]) -> float:
     if doubt.numel() != 1 or not 0 < float(doubt) < 1:
         raise ValueError("its doubt is not a number between 0 and 1")
     return float(doubt)
+
+
+def _reduced_to(tensors: Mapping[str, Tensor]) -> int | None:
+    """Longest side of the images that the networks see; None if they see every pixel."""
+    longest = tensors.get("longest")
+    if longest is None:
+        return None
+    if longest.numel() != 1 or longest.is_floating_point() or not 0 < int(longest) < 2**16:
+        raise ValueError("the side that its images are reduced to is not a number of pixels")
+    return int(longest)
 
 
 def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -92,7 +92,7 @@ def test_large_images_are_reduced_on_a_cpu_and_it_says_so(cli: Cli, tmp_path: Pa
     options = ("--steps", 1, "--networks", 1, "--no-refit", "--out", tmp_path / "run")
     code, _, err = cli("fit", tmp_path / "scans.npz", *options)
     assert code == 0, err
-    assert "images of 33 × 33 pixels are reduced to 32" in " ".join(err.split())
+    assert "read at 33 × 33 pixels and reduced to 32 × 32" in " ".join(err.split())
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.nn.functional import adaptive_avg_pool2d
 
-from dessl.models import LeNet, Reduced
 from dessl.models.reduced import area_averaged, reduced_sides
 
 
@@ -23,18 +22,16 @@ def test_broken_areas_count_by_their_share(sides: tuple[int, int]) -> None:
     torch.testing.assert_close(area_averaged(images, 32), expected)
 
 
-def test_bytes_keep_their_levels() -> None:
-    images = torch.randint(256, (3, 1, 64, 64), dtype=torch.uint8)
-    torch.testing.assert_close(area_averaged(images, 32), area_averaged(images.float(), 32))
+def test_bytes_are_rounded_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dessl.models.reduced.AT_ONCE", 2 * 64 * 64)
+    images = torch.randint(256, (5, 1, 64, 64), dtype=torch.uint8)
+    found = area_averaged(images, 32)
+    assert found.dtype == torch.uint8
+    assert torch.equal(found, adaptive_avg_pool2d(images.float(), 32).round().to(torch.uint8))
     assert area_averaged(images[:0], 32).shape == (0, 1, 32, 32)
+    assert torch.equal(area_averaged(found, 32), found)
 
 
 def test_small_images_stay_as_they_are() -> None:
     images = torch.randint(256, (2, 1, 32, 20), dtype=torch.uint8)
     assert area_averaged(images, 32) is images
-
-
-def test_a_network_sees_the_reduced_images() -> None:
-    network, images = LeNet(size=(32, 32)), torch.rand(2, 1, 64, 64)
-    expected = network(adaptive_avg_pool2d(images, 32))
-    torch.testing.assert_close(Reduced(network, 32)(images), expected)

@@ -8,7 +8,8 @@ import torch
 
 from dessl import SemiData
 from dessl.export import export_model
-from dessl.models import MODELS, FastCifar, LeNet, Reduced
+from dessl.models import MODELS, FastCifar, LeNet
+from dessl.models.reduced import area_averaged
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.architecture import architecture_for, seen_shape
 from dessl.recipes.predictor import predicted_log_proba
@@ -25,6 +26,7 @@ def images(channels: int, *sides: int) -> SemiData:
 @pytest.mark.parametrize(
     ("channels", "sides", "network", "seen"),
     [(1, (28, 28), LeNet, (1, 28, 28)), (1, (100, 50), LeNet, (1, 32, 16)),
+     (1, (20, 600), LeNet, (1, 20, 32)),
      (3, (32, 32), FastCifar, (3, 32, 32)), (3, (64, 96), FastCifar, (3, 21, 32))],
 )  # fmt: skip
 def test_large_images_are_reduced(
@@ -33,9 +35,9 @@ def test_large_images_are_reduced(
     data = images(channels, *sides)
     built = architecture_for(data, None)()
     assert seen_shape(data, None) == seen
-    assert isinstance(built, Reduced) == (seen != (channels, *sides))
-    assert isinstance(built.network if isinstance(built, Reduced) else built, network)
-    assert built(torch.rand(2, channels, *sides)).shape == (2, 2)
+    assert recipe_for(data).reduced_to == (None if seen == (channels, *sides) else 32)
+    assert isinstance(built, network)
+    assert built(torch.rand(2, *seen)).shape == (2, 2)
 
 
 def test_a_network_that_you_name_sees_every_pixel() -> None:
@@ -69,4 +71,32 @@ def test_a_saved_model_with_giant_rows_is_refused(tmp_path: Path) -> None:
     entries["input"]["shape"] = [1, 60_000, 50_000]
     settings.write_text(json.dumps(entries))
     with pytest.raises(SavedModelError, match="its rows have 3,000,000,000 values"):
+        load_model(tmp_path / "model")
+
+
+def test_large_images_cost_little_memory() -> None:
+    """What networks and teachers use is the reduced images, made a few at a time."""
+    data = images(3, 64, 64)
+    found = fit(data, recipe_for(data, steps=2), progress=False)
+    whole = predicted_log_proba(found.model, data.x)
+    small = predicted_log_proba(found.model, area_averaged(data.x, 32))
+    torch.testing.assert_close(whole, small)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 3), (64, 64, 1)])
+def test_float_images_with_channels_last_are_named_as_given(shape: tuple[int, ...]) -> None:
+    data = SemiData(torch.rand(20, *shape), torch.arange(20) % 2)
+    with pytest.raises(ValueError, match="need their channels first") as error:
+        recipe_for(data)
+    assert str(shape) in str(error.value)
+
+
+def test_a_damaged_reduction_is_refused(tmp_path: Path) -> None:
+    data = images(1, 48, 40)
+    recipe = recipe_for(data, steps=1, teachers=None, lam=0.0)
+    model = fit(data, recipe, progress=False).model
+    model.longest.fill_(-3)
+    saved = SavedModel(model, ("a", "b"), (1, 48, 40), image=True, architecture=recipe.model)
+    save_model(tmp_path / "model", saved)
+    with pytest.raises(SavedModelError, match="reduced to is not a number of pixels"):
         load_model(tmp_path / "model")

@@ -34,6 +34,7 @@ from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
+from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.defaults import Lam
@@ -107,10 +108,9 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
                 "unlabelled rows, drawn at random."
             )
-        if isinstance(recipe.model, Architecture) and "reduced_to" in recipe.model.options:
-            sides = "{} × {}".format(*rows.train.x.shape[2:])
-            seen = recipe.model.options["reduced_to"]
-            say(f"On a CPU, images of {sides} pixels are reduced to {seen} pixels a side.")
+        if recipe.reduced_to is not None:
+            notes.append(_reduction(rows.train, recipe.reduced_to))
+            say(notes[-1])
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(
@@ -176,6 +176,16 @@ def _facts(
         warnings=tuple(notes),
         margin=options["margin"],
         share=rows.held_out.get("hold_out", 1.0),
+    )
+
+
+def _reduction(data: SemiData, longest: int) -> str:
+    """Say at which size images are used."""
+    before = (data.x.shape[2], data.x.shape[3])
+    height, width = reduced_sides(before, longest)
+    return (
+        f"Images are read at {before[0]} × {before[1]} pixels and reduced to {height} × {width}: "
+        "on a CPU, finer detail would take too long. Crop the images or use a GPU if it matters."
     )
 
 

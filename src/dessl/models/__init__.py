@@ -14,7 +14,6 @@ from dessl.models.fast_cifar import FastCifar
 from dessl.models.lenet import LeNet
 from dessl.models.medcnn import MedCNN
 from dessl.models.mlp import MLP, ToyMLP
-from dessl.models.reduced import Reduced
 from dessl.models.wide_resnet import WideResNet, wrn_28_2, wrn_28_8, wrn_37_2
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
@@ -36,7 +35,6 @@ __all__ = [
     "FastCifar",
     "LeNet",
     "MedCNN",
-    "Reduced",
     "ToyMLP",
     "WideResNet",
     "wrn_28_2",

@@ -9,7 +9,7 @@ from torch import nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.models import MODELS
-from dessl.models.reduced import Reduced, reduced_sides
+from dessl.models.reduced import reduced_sides
 from dessl.teachers.rows import LARGEST_SIDE
 
 LARGEST_TINY = 16  # side of images for which training is cheap, colour or not
@@ -20,21 +20,14 @@ MOST_WEIGHTS = 512 * 4096  # of its first layer: with more columns, it has fewer
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network of ``dessl.MODELS`` by name and options, as stored in a saved model.
-
-    The option ``"reduced_to"`` is the longest side of the images it sees, see
-    :class:`dessl.models.Reduced`.
-    """
+    """A network of ``dessl.MODELS`` by name and options, as stored in a saved model."""
 
     name: str
     options: dict[str, Any]
 
     def __call__(self) -> nn.Module:
         """Build the network; its weights come from PyTorch's global generator."""
-        options = dict(self.options)
-        longest = options.pop("reduced_to", None)
-        network = MODELS[self.name](**options)
-        return network if longest is None else Reduced(network, longest)
+        return MODELS[self.name](**self.options)
 
 
 def architecture_for(
@@ -67,8 +60,6 @@ def architecture_for(
         options["size"] = shape[1:]
     elif name == "fast_cifar":
         options["width"] = 64 if data.device.type == "cuda" else 16
-    if shape != tuple(data.x.shape[1:]):
-        options["reduced_to"] = LARGEST_SIDE
     return Architecture(name, options)
 
 
@@ -76,6 +67,8 @@ def seen_shape(data: SemiData, model: str | Callable[[], nn.Module] | None) -> t
     """The shape of a row as its network sees it: on a CPU, large images are reduced."""
     shape = tuple(data.x.shape[1:])
     if model is not None or len(shape) != 3 or data.device.type != "cpu":
+        return shape
+    if min(shape[1:]) < 4:  # refused as it is
         return shape
     return shape[0], *reduced_sides(shape[1:], LARGEST_SIDE)
 
@@ -88,11 +81,13 @@ def _network_name(shape: tuple[int, ...]) -> str:
             " Convert greyscale images of 0 to 255 with .astype('uint8'); add a channel axis to "
             "float images with x[:, None]."
         )
+        if len(shape) == 3 and shape[2] in (1, 3):
+            images = " Float images need their channels first: x.transpose(0, 3, 1, 2)."
         raise ValueError(
             f"defaults exist for tables (n, features) and for images (n, channels, height, "
             f"width) with sides of at least 4; got rows of shape {shape}. "
             "Pass model= (module= in DeSSLClassifier), a function that builds your network."
-            + (images if len(shape) == 2 else "")
+            + (images if len(shape) == 2 or shape[2:] in ((1,), (3,)) else "")
         )
     small = max(shape[1:]) <= LARGEST_LENET and shape[0] == 1
     return "lenet" if small or min(shape[1:]) < 8 else "fast_cifar"

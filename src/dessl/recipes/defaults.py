@@ -17,7 +17,7 @@ from dessl.risk import COMPLETE_CASE, RISKS, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.teachers import DEFAULT
 from dessl.teachers.families import check_teachers
-from dessl.teachers.rows import columns_of
+from dessl.teachers.rows import LARGEST_SIDE, columns_of
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
@@ -58,6 +58,7 @@ class Recipe:
         strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan, and
             mirror images are used if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
         safe: Whether to drop whatever held-out labels show to be worse than the complete case.
+        reduced_to: Longest side of the images that networks and teachers see; None for all pixels.
     """
 
     model: Callable[[], nn.Module]
@@ -69,6 +70,7 @@ class Recipe:
     teachers: tuple[object, ...] = ()
     strong: bool = False
     safe: bool = True
+    reduced_to: int | None = None
 
     @property
     def default_surrogate(self) -> str:
@@ -180,11 +182,13 @@ def recipe_for(
         else:  # the debiased risk at λ = 0 is the complete case with weighted labels
             lam = 0.0
     surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
-    scaling = scaling_of(data.x)
+    shape = seen_shape(data, model)
+    reduced_to = None if shape == tuple(data.x.shape[1:]) else LARGEST_SIDE
+    scaling = scaling_of(data.x, reduced_to)
     term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
     if data.is_image and term is surrogate:
         scaling = Scaling(*(part.to(data.device) for part in scaling_shown_by(term)))
-    cheap = is_cheap(seen_shape(data, model))
+    cheap = is_cheap(shape)
     return Recipe(
         model=architecture_for(data, model),
         surrogate=term,
@@ -194,6 +198,7 @@ def recipe_for(
         networks=networks or (NETWORKS if data.x.ndim == 2 or cheap else 1),
         teachers=pool,
         safe=safe,
+        reduced_to=reduced_to,
     )
 
 

@@ -36,7 +36,7 @@ from dessl.recipes.held_out import (
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
 from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
-from dessl.recipes.scaling import standardised_data
+from dessl.recipes.scaling import reduced_data, standardised_data
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
 from dessl.teachers.crossfit import first_of_groups
@@ -204,6 +204,8 @@ def fit(
     """
     if ranks() > 1:
         check_same_on_ranks(data_identity(data), "the data")
+    if recipe.reduced_to is not None:
+        data = reduced_data(data, recipe.reduced_to)
     seen = data
     if not data.is_image:  # floats are standardised once, here; uint8 images by their views
         alone = data.propensity is None and not recipe.trains_unlabelled
@@ -352,7 +354,8 @@ def _predictor(results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutPar
     """The networks as one predictor; last-step weights get doubt from few held-out labels."""
     n = len(torch.unique(parts.groups)) if recipe.strong else 0
     doubt = 1 / (n + 2) if n else 0.0
-    return Predictor([result.model for result in results], *recipe.scaling, doubt)
+    members = [result.model for result in results]
+    return Predictor(members, *recipe.scaling, doubt, recipe.reduced_to)
 
 
 def _check(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import log_probabilities
+from dessl.models.reduced import area_averaged
 from dessl.teachers import Pooled, Taught
 
 FEATURES_AT_ONCE = 512
@@ -37,6 +38,7 @@ class Predictor(nn.Module):
         doubt: ε in [0, 1): p becomes (1 − ε) p + ε / classes. If only n held-out labels have
             checked the members' confidence, 1 / (n + 2): by Laplace's rule of succession, n correct
             answers support no more.
+        reduced_to: Longest side of the images that the members see; None for all pixels.
 
     Shape:
         Rows (n, features) of floats or uint8 images (n, channels, height, width), as in
@@ -50,9 +52,15 @@ class Predictor(nn.Module):
     mean: Tensor
     std: Tensor
     doubt: Tensor | None
+    longest: Tensor | None
 
     def __init__(
-        self, members: Iterable[nn.Module], mean: Tensor, std: Tensor, doubt: float = 0.0
+        self,
+        members: Iterable[nn.Module],
+        mean: Tensor,
+        std: Tensor,
+        doubt: float = 0.0,
+        reduced_to: int | None = None,
     ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
@@ -61,6 +69,8 @@ class Predictor(nn.Module):
         self.register_buffer("mean", mean.detach().clone())
         self.register_buffer("std", std.detach().clone())
         self.register_buffer("doubt", mean.new_tensor(doubt) if doubt else None)
+        self.reduced_to = reduced_to
+        self.register_buffer("longest", None if reduced_to is None else torch.tensor(reduced_to))
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -118,6 +128,8 @@ class Predictor(nn.Module):
         return torch.cat([part.flatten(1) for part in found])
 
     def _seen(self, x: Tensor) -> Tensor:
+        if self.reduced_to is not None:
+            x = area_averaged(x, self.reduced_to)
         floats = x.to(self.mean.dtype)
         levels = floats / 255 if x.dtype == torch.uint8 else floats
         return (levels - self.mean) / self.std

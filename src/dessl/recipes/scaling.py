@@ -6,18 +6,25 @@ Both use all rows, labelled or not. Columns follow the rule of the teachers
 
 import copy
 import hashlib
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from dessl.augment import Weak
-from dessl.data import Part, SemiData, StoredRows
+from dessl.data import Part, SemiData
 from dessl.data.stored.rows import Changed
+from dessl.models.reduced import area_averaged
 from dessl.surrogates import Surrogate
 from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
 ROWS = 20_000  # images used for the mean and deviation
+PIXELS = ROWS * 3 * 32 * 32  # of larger images, as many as have so many pixels
+LEAST_ROWS = 100
+
+Change = Callable[[Tensor], Tensor]
 
 
 class Scaling(NamedTuple):
@@ -32,11 +39,11 @@ class Scaling(NamedTuple):
         return (levels - self.mean).div_(self.std)  # in place, to avoid a second copy
 
 
-def scaling_of(x: Tensor) -> Scaling:
+def scaling_of(x: Tensor, reduced_to: int | None = None) -> Scaling:
     """Return the scaling of rows (n, features), or of images (n, channels, height, width).
 
     Columns are divided as in :func:`dessl.teachers.space.column_scale`, constant ones by 1; the
-    pixels of a channel share one deviation.
+    pixels of a channel share one deviation. Images are taken as reduced, if they will be.
 
     >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     >>> scaling.mean.tolist(), scaling.std.tolist()
@@ -45,7 +52,11 @@ def scaling_of(x: Tensor) -> Scaling:
     if x.ndim != 4:
         mean, std = column_mean(x), column_scale(x, one_hot_together=False)
         return Scaling(mean.float(), std.float())
-    rows = x[:: -(-len(x) // ROWS)]
+    pixels = x[0].numel() if reduced_to is None else 3 * reduced_to**2
+    most = min(ROWS, max(LEAST_ROWS, PIXELS // pixels))
+    rows = x[:: -(-len(x) // most)]
+    if reduced_to is not None:
+        rows = area_averaged(rows, reduced_to)
     levels = rows.double() / 255 if x.dtype == torch.uint8 else rows.double()
     mean, std = levels.mean((0, 2, 3)), levels.std((0, 2, 3), correction=0)
     std = torch.where(std > LEAST_DEVIATION * levels.abs().amax((0, 2, 3)), std, 1.0)
@@ -72,22 +83,27 @@ def scaling_shown_by(surrogate: Surrogate) -> Scaling:
 
 def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
     """Return the data with every part's features standardised; everything else is shared."""
-    new = copy.copy(data)
-    new.x = scaling.standardised(data.x)
-    for name, value in vars(data).items():
-        if isinstance(value, Part):
-            setattr(new, name, Part(scaling.standardised(value.x), value.y))
-    if data.stored is not None:
-        new.stored = _standardised_rows(data.stored, scaling)
-    return new
-
-
-def _standardised_rows(stored: StoredRows, scaling: Scaling) -> StoredRows:
-    """The rows, standardised when they are read."""
     on_cpu = Scaling(*(part.cpu() for part in scaling))
     digits = [part.numpy().tobytes() for part in on_cpu]
-    return Changed(
-        stored,
-        lambda x: on_cpu.standardised(torch.from_numpy(x)).numpy(),
-        name=hashlib.sha256(b"".join(digits)).hexdigest(),
-    )
+    name = hashlib.sha256(b"".join(digits)).hexdigest()
+    return _changed(data, scaling.standardised, on_cpu.standardised, name)
+
+
+def reduced_data(data: SemiData, longest: int) -> SemiData:
+    """Return the data with every part's images reduced; everything else is shared."""
+    change = partial(area_averaged, longest=longest)
+    return _changed(data, change, change, f"reduced to {longest}")
+
+
+def _changed(data: SemiData, change: Change, change_on_cpu: Change, name: str) -> SemiData:
+    """The data with changed features; rows on disk are changed when they are read."""
+    new = copy.copy(data)
+    new.x = change(data.x)
+    for part, value in vars(data).items():
+        if isinstance(value, Part):
+            setattr(new, part, Part(change(value.x), value.y))
+    if data.stored is not None:
+        new.stored = Changed(
+            data.stored, lambda x: change_on_cpu(torch.from_numpy(x)).numpy(), name=name
+        )
+    return new

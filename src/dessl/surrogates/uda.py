@@ -31,6 +31,7 @@ class UDA(WeakToStrong):
         seed: Seed of the views' draws.
 
     >>> import torch
+    >>> from dessl.surrogates.base import Rows
     >>> same = lambda x, generator: x
     >>> uda = UDA(threshold=0.5, temperature=0.5, weak=same, strong=same)
     >>> uda(lambda x: x, Rows(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([0]))).h

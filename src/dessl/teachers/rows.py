@@ -14,7 +14,6 @@ from dessl.models.reduced import area_averaged, reduced_sides
 
 AT_ONCE = 2**22  # entries of a block: 16 MB in float32
 LARGEST_SIDE = 32  # of images as columns; larger ones are reduced
-IMAGES_AT_ONCE = 2**24  # pixels that are reduced at a time
 
 
 def as_columns(x: Tensor) -> Tensor:
@@ -27,12 +26,8 @@ def as_columns(x: Tensor) -> Tensor:
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
     """
-    x = x.detach()
-    if columns_of(x.shape[1:]) < x.shape[1:].numel():
-        parts = torch.split(x, max(1, IMAGES_AT_ONCE // x.shape[1:].numel()))
-        flat = torch.cat([area_averaged(part, LARGEST_SIDE).flatten(1) for part in parts])
-    else:
-        flat = x.flatten(1)
+    seen = area_averaged(x.detach(), LARGEST_SIDE) if x.ndim == 4 else x.detach()
+    flat = seen.flatten(1)
     return flat.float() / 255 if x.dtype == torch.uint8 else flat
 
 
