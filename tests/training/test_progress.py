@@ -108,5 +108,5 @@ def test_a_log_gets_a_line_a_minute(
         lines.update(None, completed=done, total=4.0, what=what)
     assert capfd.readouterr().err.splitlines() == [
         "25 %, 1 min so far, about 3 min left: b",
-        "75 %, 2 min so far, about 1 min left: d",
+        "75 %, 2 min so far, less than a minute left: d",
     ]

@@ -299,7 +299,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         warn_of_scored()
-        rows = new_rows(self, X, self._saved.encoding, by_name=self._by_name)
+        seen = self._saved
+        rows = new_rows(self, X, seen.encoding, by_name=self._by_name, images=seen.image)
         if teachers is not None:
             teachers = teachers_answers(teachers, self._saved.class_names)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()

@@ -93,7 +93,12 @@ class Inputs(NamedTuple):
 
 
 def new_rows(
-    estimator: Any, X: Any, encoding: TableEncoding | None, *, by_name: bool = False
+    estimator: Any,
+    X: Any,
+    encoding: TableEncoding | None,
+    *,
+    by_name: bool = False,
+    images: bool = False,
 ) -> NDArray[Any]:
     """Return rows like those of ``fit``, to predict.
 
@@ -102,6 +107,7 @@ def new_rows(
         X: The rows.
         encoding: How a frame becomes numbers; None for a classifier of arrays.
         by_name: Whether a frame's columns may have any order, and others may be among them.
+        images: Whether it was fitted on uint8 images.
 
     Raises:
         ValueError: They have another type, or columns are missing.
@@ -109,6 +115,12 @@ def new_rows(
     if encoding is None:
         if is_frame(X) and not is_numbers(X):
             raise _not_numbers(read_frame(X))
+        if images and getattr(X, "dtype", None) not in (np.uint8, torch.uint8):
+            got = getattr(X, "dtype", type(X).__name__)
+            raise ValueError(
+                f"this classifier was trained on uint8 images; got {got}. Pass levels from 0 to "
+                "255, X.astype('uint8'), of the size of the training images."
+            )
         return array_rows(estimator, X, reset=False)
     if not is_frame(X):
         names = few([quoted(column.name) for column in encoding.columns])

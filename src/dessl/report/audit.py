@@ -31,6 +31,7 @@ def audit_section(found: Audit | None) -> Markup | None:
         _tests(found),
         _columns(found),
         _counts(found),
+        _doubtful(found),
         _gains(found),
     )
 
@@ -83,6 +84,19 @@ def _columns(found: Audit) -> Markup | None:
     headings = ("column", "AUC of labelled rows", "corrected p", "differs in")
     shown = table(headings, rows, label="Columns that differ most", class_="metrics")
     return element("details", element("summary", "Columns that differ most"), shown)
+
+
+def _doubtful(found: Audit) -> Markup | None:
+    if not found.labels.examples:
+        return None
+    rows = (
+        (named(one.row), named(one.label), named(one.suggested), f"{one.probability:.2f}")
+        for one in found.labels.examples
+    )
+    headings = ("row", "label", "more likely", "its probability")
+    words = "Labels that look wrong, the most doubtful first"
+    shown = table(headings, rows, label=words, class_="metrics")
+    return element("details", element("summary", words), shown)
 
 
 def _counts(found: Audit) -> Markup | None:

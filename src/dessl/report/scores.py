@@ -3,6 +3,7 @@
 import math
 from itertools import compress
 
+from dessl.evaluation.debiased.proxies import CLIP
 from dessl.evaluation.metrics.vocabulary import (
     METRICS,
     NONE,
@@ -163,6 +164,8 @@ def _estimates(facts: RunFacts) -> Markup | None:
             "debiased"
         )
     note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
+    if any(entry.metric == "cross_entropy" for entry in facts.estimates):
+        note = f"{note[:-1]}; a row's cross-entropy is capped at {CLIP:.1f} here, not elsewhere:"
     found = {(entry.method, entry.metric): entry for entry in facts.estimates}
     rows = []
     for metric in dict.fromkeys(entry.metric for entry in facts.estimates):

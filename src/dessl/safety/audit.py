@@ -358,8 +358,9 @@ def _label_reasons(facts: Audit) -> list[str]:
     if labels.doubtful > LEAST_DOUBT * facts.labelled:
         first = labels.examples[0]
         found.append(
-            f"{labels.doubtful} labels look wrong, such as {first.row} ({first.label!r}, "
-            f"more likely {first.suggested!r}). Check them."
+            f"{labels.doubtful} labels look wrong to a simple model of the other labels, such as "
+            f"{first.row} ({first.label!r}, more likely {first.suggested!r}). Check the most "
+            "doubtful ones: classes may also overlap."
         )
     if facts.gains and not any(one.worth_it for one in facts.gains):
         best = facts.gains[0]

@@ -14,7 +14,7 @@ from dessl.teachers.crossfit import stratified_folds
 FOLDS = 5
 FEW = 5  # labels of a class; with fewer, one of five folds has none
 UNLIKELY = 0.1  # a label whose probability is lower may be wrong
-EXAMPLES = 10
+EXAMPLES = 50
 
 
 @dataclass(frozen=True)

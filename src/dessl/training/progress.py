@@ -103,8 +103,10 @@ class MinuteLines:
             return
         self._printed, share = now, completed / self._total
         passed = (now - self._started) / 60
-        left = f"{passed:.0f} min so far, about {passed * (1 / share - 1):.0f} min left"
-        print(f"{100 * share:.0f} %, {left}: {self._what}", file=sys.stderr, flush=True)
+        rest = passed * (1 / share - 1)
+        left = f"about {rest:.0f} min left" if rest >= 1 else "less than a minute left"
+        line = f"{100 * share:.0f} %, {passed:.0f} min so far, {left}: {self._what}"
+        print(line, file=sys.stderr, flush=True)
 
 
 class _Part(ProgressBar):

@@ -68,6 +68,10 @@ def test_a_metric_has_one_unit(metric: str, value: float, text: str) -> None:
     assert amount(metric, value).startswith(text)
 
 
+def test_an_interval_of_nothing_is_zero() -> None:
+    assert interval_text("brier", -7e-11, 7e-11, 0.0) == ("0.000", "0.000")
+
+
 @given(st.integers(-(10**9), 10**9), st.integers(1, 10**9), st.sampled_from(["accuracy", "brier"]))
 def test_an_interval_has_the_digits_that_it_needs(start: int, width: int, name: str) -> None:
     low, high = start / 1e9, (start + width) / 1e9

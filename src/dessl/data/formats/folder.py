@@ -280,9 +280,11 @@ def image_files(folder: Path) -> list[Path]:
     if others or not files:
         raise DataError.of(
             others[0] if others else folder,
-            expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM) in a class folder",
+            expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
             got="something else" if others else "none",
-            do="Remove it, or pass the folder whose subfolders are the classes.",
+            do="Move it elsewhere."
+            if others
+            else "Pass a folder with images; to train, one whose subfolders are the classes.",
         )
     return files
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 NONE = "–"  # shown for a missing number
 MOST_DIGITS = 12  # decimals of an interval
+NOTHING = 1e-9  # an interval within is shown as zero
 ROUNDING = 1e-6  # smaller differences of float32 losses are rounding errors
 
 
@@ -149,6 +150,8 @@ def interval_digits(name: str, low: float, high: float, *marks: float) -> int:
     """
     unit = metric_named(name).unit
     ends = [unit * end for end in (low, high) if math.isfinite(end)]
+    if len(ends) == 2 and max(map(abs, ends)) < NOTHING:
+        return 3
     width = max(ends) - min(ends) if len(ends) == 2 else 0.0
     widest = width or max((abs(end) for end in ends), default=0.0)
     digits = 0
