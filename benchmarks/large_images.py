@@ -24,6 +24,7 @@ from dessl.data import SemiData, load
 from dessl.evaluation import metrics_from_logits
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.predictor import predicted_log_proba
+from dessl.recipes.scaling import reduced_data
 from dessl.training.run import Run
 from machine import machine
 
@@ -52,7 +53,8 @@ def step_seconds(data: SemiData, steps: int) -> dict[str, float]:
     times: dict[str, list[float]] = {"reduced": [], "every pixel": []}
     for name, model in (("reduced", None), ("every pixel", "fast_cifar")):
         recipe = recipe_for(data, model=model)
-        runs[name] = Run(recipe.model(), recipe.surrogate, data, recipe.plan, recipe.transform)
+        seen = data if recipe.reduced_to is None else reduced_data(data, recipe.reduced_to)
+        runs[name] = Run(recipe.model(), recipe.surrogate, seen, recipe.plan, recipe.transform)
     for step in range(steps + 1):  # the first warms up
         for name, run in runs.items():
             began = time.perf_counter()
