@@ -110,7 +110,6 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             )
         if recipe.reduced_to is not None:
             notes.append(_reduction(rows.train, recipe.reduced_to))
-            say(notes[-1])
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(

@@ -10,10 +10,12 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.safety.leaks import row_name
 from dessl.teachers.crossfit import stratified_folds
+from dessl.teachers.pool import exponent
 
 FOLDS = 5
 FEW = 5  # labels of a class; with fewer, one of five folds has none
 UNLIKELY = 0.1  # a label whose probability is lower may be wrong
+LIKELY = 0.6  # least probability of the class that it may be instead
 EXAMPLES = 50
 
 
@@ -69,7 +71,10 @@ def label_facts(data: SemiData, rows: Tensor, log_p: Tensor | None) -> LabelFact
     names = data.class_names
     found: list[tuple[int, int, float]] = []
     if log_p is not None:
-        found = doubtful_labels(log_p.exp().numpy(), data.y[rows].cpu().numpy())
+        labels = data.y[rows].cpu()
+        # A model that is too sure of itself would contradict many correct labels.
+        calibrated = (exponent(log_p, labels, len(labels)) * log_p).softmax(-1)
+        found = doubtful_labels(calibrated.numpy(), labels.numpy())
     return LabelFacts(
         counts=tuple(counts.tolist()),
         absent=tuple(name for k, name in enumerate(names) if counts[k] == 0),
@@ -91,12 +96,12 @@ def label_facts(data: SemiData, rows: Tensor, log_p: Tensor | None) -> LabelFact
 def doubtful_labels(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[tuple[int, int, float]]:
     """Return labels that are probably wrong.
 
-    A label is doubtful if it has a probability below 0.1 and another class is predicted at least as
-    confidently as that class's own rows are on average (confident learning). The most doubtful come
-    first, each as (position, more likely class, its probability).
+    A label is doubtful if it has a probability below 0.1 and another class has one of at least 0.6
+    and is predicted at least as confidently as that class's own rows are on average (confident
+    learning). The most doubtful come first, each as (position, more likely class, its probability).
 
     Args:
-        p: (m, classes) out-of-fold probabilities.
+        p: (m, classes) out-of-fold probabilities, calibrated.
         y: (m,) labels.
 
     >>> p = np.array([[0.9, 0.1], [0.95, 0.05], [0.02, 0.98], [0.1, 0.9]])
@@ -105,7 +110,7 @@ def doubtful_labels(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[tuple[
     """
     usual = np.array([p[y == k, k].mean() if (y == k).any() else np.inf for k in range(p.shape[1])])
     rows = np.arange(len(y))
-    sure, unlikely = p >= usual, p < UNLIKELY
+    sure, unlikely = p >= np.maximum(usual, LIKELY), p < UNLIKELY
     other = np.where(sure, p, -1.0)
     other[rows, y] = -1.0
     best = other.argmax(1)
