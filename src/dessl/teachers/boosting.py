@@ -40,12 +40,7 @@ class Boosting:
         self._booster: Any = None  # None if there is only one class
 
     def fit(
-        self,
-        x_l: Tensor,
-        y_l: Tensor,
-        x_u: Tensor,
-        n_classes: int,
-        weights: Tensor | None = None,
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int, weights: Tensor | None = None
     ) -> Self:
         """Grow the trees on labelled rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)

@@ -51,12 +51,7 @@ class FromClassifier:
         return bool(has_fit_parameter(self.classifier, "sample_weight"))
 
     def fit(
-        self,
-        x_l: Tensor,
-        y_l: Tensor,
-        x_u: Tensor,
-        n_classes: int,
-        weights: Tensor | None = None,
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int, weights: Tensor | None = None
     ) -> Self:
         """Fit a clone on labelled rows."""
         from sklearn.base import clone

@@ -61,12 +61,7 @@ class Kernel:
         return self._given is not None
 
     def fit(
-        self,
-        x_l: Tensor,
-        y_l: Tensor,
-        x_u: Tensor,
-        n_classes: int,
-        weights: Tensor | None = None,
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int, weights: Tensor | None = None
     ) -> Self:
         """Fit on labelled rows, in the space of all rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)

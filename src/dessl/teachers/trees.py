@@ -86,12 +86,7 @@ class Trees:
         self._forest: Forest | None = None
 
     def fit(
-        self,
-        x_l: Tensor,
-        y_l: Tensor,
-        x_u: Tensor,
-        n_classes: int,
-        weights: Tensor | None = None,
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int, weights: Tensor | None = None
     ) -> Self:
         """Grow the trees on labelled rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
