@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from dessl import DataError, DeSSLClassifier, save_model
 
@@ -176,3 +177,22 @@ def test_what_the_command_line_trained_is_loaded(
     assert np.allclose(clf.predict_proba(X), p, rtol=0, atol=1e-12)
     assert clf.pool_ is not None
     assert clf.feature_names_in_.tolist() == list(X.columns)
+
+
+def test_a_list_of_images_is_an_array() -> None:
+    images = np.random.default_rng(0).integers(256, size=(20, 8, 8), dtype=np.uint8)
+    y = np.where(np.arange(20) < 12, np.arange(20) % 2, -1)
+    whole, listed = (
+        DeSSLClassifier(steps=2, networks=1, random_state=0).fit(x, y).predict_proba(x)
+        for x in (images, [Image.fromarray(one) for one in images])
+    )
+    assert np.array_equal(whole, listed)
+    with pytest.raises(ValueError, match=r"one size; got \(8, 6\) and \(8, 8\)\. Resize"):
+        DeSSLClassifier().fit([images[0], images[1][:, :6]], [0, 1])
+
+
+def test_images_of_another_type_are_named() -> None:
+    images = np.random.default_rng(0).integers(256, size=(20, 8, 8), dtype=np.uint8)
+    fitted = DeSSLClassifier(steps=2, networks=1).fit(images, np.arange(20) % 2)
+    with pytest.raises(ValueError, match="trained on uint8 images; got float64"):
+        fitted.predict(images / 255)

@@ -115,6 +115,7 @@ def new_rows(
     if encoding is None:
         if is_frame(X) and not is_numbers(X):
             raise _not_numbers(read_frame(X))
+        X = _one_array("X", X)
         if images and getattr(X, "dtype", None) not in (np.uint8, torch.uint8):
             got = getattr(X, "dtype", type(X).__name__)
             raise ValueError(
@@ -136,6 +137,7 @@ def new_rows(
 
 def array_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool) -> NDArray[Any]:
     """Return X as uint8 images with channels first, or as finite floats."""
+    X = _one_array(name, X)
     _checks.unmasked(name, X)
     images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
     rows: NDArray[Any] = validate_data(
@@ -152,6 +154,21 @@ def array_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool) -> NDArr
     if rows.size and np.isnan(rows.min()):
         raise _has_nan(name, rows, new=not reset and name != MORE)
     return feature_tensor(name, rows).numpy()
+
+
+def _one_array(name: str, X: Any) -> Any:
+    """A list of uint8 images, arrays or Pillow's, as one array; anything else unchanged."""
+    if not isinstance(X, list | tuple) or not len(X) or np.ndim(X[0]) < 2:
+        return X
+    images = [np.asarray(one) for one in X]
+    if any(one.dtype != np.uint8 for one in images):
+        return X
+    if len(shapes := sorted({one.shape for one in images})) > 1:
+        raise ValueError(
+            f"{name} must have images of one size; got {shapes[0]} and {shapes[-1]}. Resize them "
+            "first, or pass a folder of images to dessl fit, which does."
+        )
+    return np.stack(images)
 
 
 def _has_nan(name: str, rows: NDArray[Any], *, new: bool) -> ValueError:

@@ -43,7 +43,8 @@ def classes_section(facts: RunFacts) -> Markup | None:
         if any(not math.isnan(values[number]) for values in known.values())
     ]
     drawn = sorted(sorted(classes, key=lambda number: _rank(known, number))[:MOST])
-    caption = "Accuracy on the test rows of each class, mean over the runs of a method."
+    caption = "Accuracy on the test rows of each class"
+    caption += ", mean over the runs of a method." if len(facts.runs) > len(known) else "."
     if len(drawn) < len(classes):
         which = "largest differences" if len(known) > 1 else "lowest accuracies"
         caption += f" Shown: the {MOST} of {len(classes)} classes with the {which}."

@@ -188,6 +188,11 @@ def _opened(path: Path, max_pixels: int, content: bytes | None = None) -> Iterat
         raise DataError.of(
             path,
             expected="an image (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
-            got=" ".join(str(error).split())[:200] or type(error).__name__,
+            got=f"a file that cannot be read ({_words(error)})",
             do="The file is damaged or not an image: replace or remove it.",
         ) from error
+
+
+def _words(error: Exception) -> str:
+    """What a decoder says, on one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
