@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from dessl import SemiData
+from dessl.augment import Weak
 from dessl.export import export_model
 from dessl.models import MODELS, FastCifar, LeNet
 from dessl.models.reduced import area_averaged
 from dessl.recipes import fit, recipe_for
-from dessl.recipes.architecture import architecture_for, seen_shape
+from dessl.recipes.architecture import seen_shape
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
+from dessl.surrogates import PseudoLabel
 
 
 def images(channels: int, *sides: int) -> SemiData:
@@ -33,8 +35,8 @@ def test_large_images_are_reduced(
     channels: int, sides: tuple[int, int], network: type, seen: tuple[int, ...]
 ) -> None:
     data = images(channels, *sides)
-    built = architecture_for(data, None)()
-    assert seen_shape(data, None) == seen
+    built = recipe_for(data).model()
+    assert seen_shape(data, whole=False) == seen
     assert recipe_for(data).reduced_to == (None if seen == (channels, *sides) else 32)
     assert isinstance(built, network)
     assert built(torch.rand(2, *seen)).shape == (2, 2)
@@ -42,8 +44,16 @@ def test_large_images_are_reduced(
 
 def test_a_network_that_you_name_sees_every_pixel() -> None:
     data = images(3, 64, 64)
-    assert isinstance(architecture_for(data, "fast_cifar")(), MODELS["fast_cifar"])
-    assert seen_shape(data, "fast_cifar") == (3, 64, 64)
+    recipe = recipe_for(data, model="fast_cifar")
+    assert isinstance(recipe.model(), MODELS["fast_cifar"])
+    assert recipe.reduced_to is None
+    assert seen_shape(data, whole=True) == (3, 64, 64)
+
+
+def test_your_own_views_see_every_pixel() -> None:
+    recipe = recipe_for(images(3, 64, 64), surrogate=PseudoLabel(view=Weak(shift=20)))
+    assert recipe.reduced_to is None
+    assert recipe_for(images(3, 64, 64), surrogate="pseudo_label").reduced_to == 32
 
 
 def test_large_images_are_pooled_saved_and_loaded(tmp_path: Path) -> None:

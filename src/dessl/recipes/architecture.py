@@ -31,13 +31,14 @@ class Architecture:
 
 
 def architecture_for(
-    data: SemiData, model: str | Callable[[], nn.Module] | None
+    data: SemiData, model: str | Callable[[], nn.Module] | None, shape: tuple[int, ...]
 ) -> Callable[[], nn.Module]:
     """Return what builds the network: the user's function, or a network that suits the rows.
 
     Args:
         data: The data.
         model: A function that builds a network, a name in ``dessl.MODELS``, or None.
+        shape: The shape of a row as the network sees it, see :func:`seen_shape`.
     """
     if model is not None and not isinstance(model, str):
         if isinstance(model, nn.Module) or not callable(model):
@@ -47,7 +48,6 @@ def architecture_for(
             )
         return model
     _checks.one_of("model", model, (None, *MODELS))
-    shape = seen_shape(data, model)
     name = model or _network_name(shape)
     options: dict[str, Any] = {"n_classes": data.n_classes}
     if len(shape) == 3:
@@ -63,12 +63,15 @@ def architecture_for(
     return Architecture(name, options)
 
 
-def seen_shape(data: SemiData, model: str | Callable[[], nn.Module] | None) -> tuple[int, ...]:
-    """The shape of a row as its network sees it: on a CPU, large images are reduced."""
+def seen_shape(data: SemiData, *, whole: bool) -> tuple[int, ...]:
+    """The shape of a row as its network sees it: on a CPU, large images are reduced.
+
+    Args:
+        data: The data.
+        whole: Whether every pixel is needed: the user chose the network or the views.
+    """
     shape = tuple(data.x.shape[1:])
-    if model is not None or len(shape) != 3 or data.device.type != "cpu":
-        return shape
-    if min(shape[1:]) < 4:  # refused as it is
+    if whole or len(shape) != 3 or data.device.type != "cpu" or min(shape[1:]) < 4:
         return shape
     return shape[0], *reduced_sides(shape[1:], LARGEST_SIDE)
 

@@ -120,12 +120,12 @@ def recipe_for(
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
     networks are trained on the labelled rows and pooled with teachers, of which the graph and the
     Gaussians use all rows. Teachers see images reduced to 32 pixels a side, and so do networks on a
-    CPU, unless you pass a ``model``. For images on a GPU (``data.to("cuda")``), the gains come from
-    strong views, which are affordable there: one network is trained with debiased FixMatch,
-    compared with its complete case, and pooled with teachers on the features of its last layer.
-    With a ``surrogate``, a number for ``lam`` or ``teachers=None``, the networks are trained on the
-    debiased risk, and there is no pool unless you pass ``teachers`` as well: then those networks
-    are pooled.
+    CPU, unless you pass a ``model`` or your own surrogate. For images on a GPU
+    (``data.to("cuda")``), the gains come from strong views, which are affordable there: one network
+    is trained with debiased FixMatch, compared with its complete case, and pooled with teachers on
+    the features of its last layer. With a ``surrogate``, a number for ``lam`` or ``teachers=None``,
+    the networks are trained on the debiased risk, and there is no pool unless you pass ``teachers``
+    as well: then those networks are pooled.
 
     On a CPU there are no flips, since they change the class of digits, writing and some organs.
     If they are safe for your images, pass a surrogate with your own views.
@@ -182,7 +182,8 @@ def recipe_for(
         else:  # the debiased risk at λ = 0 is the complete case with weighted labels
             lam = 0.0
     surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
-    shape = seen_shape(data, model)
+    own_views = surrogate is not None and not isinstance(surrogate, str)
+    shape = seen_shape(data, whole=model is not None or own_views)
     reduced_to = None if shape == tuple(data.x.shape[1:]) else LARGEST_SIDE
     scaling = scaling_of(data.x, reduced_to)
     term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
@@ -190,7 +191,7 @@ def recipe_for(
         scaling = Scaling(*(part.to(data.device) for part in scaling_shown_by(term)))
     cheap = is_cheap(shape)
     return Recipe(
-        model=architecture_for(data, model),
+        model=architecture_for(data, model, shape),
         surrogate=term,
         plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies, cheap=cheap),
         scaling=scaling,
@@ -248,7 +249,7 @@ def strong_recipe(
     options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
     own = Architecture("fast_cifar", options)
     return Recipe(
-        model=own if model is None else architecture_for(data, model),
+        model=own if model is None else architecture_for(data, model, tuple(data.x.shape[1:])),
         surrogate=named_surrogate(
             STRONG_SURROGATE, views=_views(scaling), seed=seed, targets="apart"
         ),
