@@ -1,12 +1,16 @@
 """The scaling of inputs."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from dessl import SemiData
-from dessl.recipes.scaling import scaling_of, standardised_data
+from dessl.data import open_rows
+from dessl.models.reduced import area_averaged
+from dessl.recipes import fit, recipe_for
+from dessl.recipes.scaling import reduced_data, scaling_of, standardised_data
 
 
 class TestScaling:
@@ -43,3 +47,21 @@ class TestScaling:
         assert torch.equal(scaled.x, scaled.validation.x)
         assert torch.equal(scaled.x, scaled.test.x)
         assert torch.equal(data.x, x)
+
+
+def test_stored_images_are_reduced_when_they_are_read(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(40) % 2
+    x = torch.randint(100, (240, 1, 48, 48), generator=generator)
+    x += 80 * (torch.arange(240) % 2).view(-1, 1, 1, 1)
+    x = x.to(torch.uint8)
+    np.save(tmp_path / "rows.npy", x[40:].numpy())
+    data = SemiData(x[:40], y, stored=open_rows(tmp_path / "rows.npy"), layout="NCHW")
+    reduced = reduced_data(data, 32)
+    assert reduced.stored.shape == (1, 32, 32)
+    out = np.empty((5, 1, 32, 32), np.uint8)
+    reduced.stored.read(3, 8, out)
+    assert np.array_equal(out, area_averaged(x[43:48], 32).numpy())
+    for options in ({}, {"surrogate": "pseudo_label", "lam": 0.5}):  # all unlabelled rows on disk
+        fitted = fit(data, recipe_for(data, steps=3, **options), progress=False)
+        assert fitted.model(x[:3]).shape == (3, 2)

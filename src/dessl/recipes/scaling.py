@@ -104,6 +104,9 @@ def _changed(data: SemiData, change: Change, change_on_cpu: Change, name: str) -
             setattr(new, part, Part(change(value.x), value.y))
     if data.stored is not None:
         new.stored = Changed(
-            data.stored, lambda x: change_on_cpu(torch.from_numpy(x)).numpy(), name=name
+            data.stored,
+            lambda x: change_on_cpu(torch.from_numpy(x)).numpy(),
+            name=name,
+            shape=tuple(new.x.shape[1:]),
         )
     return new

@@ -335,7 +335,8 @@ def _ensembling(pool: Pooled, each_anchor: Predict, data: SemiData) -> float:
     A predictor's score is lower than that of its members by their mean squared distance from it, on
     average over labels that follow it. It is measured on unlabelled rows, which no network learnt.
     """
-    numbers = data.unlabelled_rows if data.n_unlabelled else data.labelled_rows
+    in_memory = len(data.unlabelled_rows)  # others may be on disk
+    numbers = data.unlabelled_rows if in_memory else data.labelled_rows
     x = data.x[numbers[:: -(-len(numbers) // SPREAD_ROWS)]]
     columns, each = pool.columns(x).cpu(), each_anchor(x).double().cpu()
     found = {name: one.predict_log_proba(columns) for name, one in pool.members.items()}

@@ -193,19 +193,25 @@ class Without(StoredRows):
 
 
 class Changed(StoredRows):
-    """Stored rows of float32, each block passed through a function, such as a scaling.
+    """Stored rows, each block passed through a function, such as a scaling.
 
     Args:
         stored: The rows.
-        change: Function from rows (n, *shape) to rows of the same shape, row by row.
+        change: Function from rows to rows of the same type, row by row.
         name: Name that identifies the function.
+        shape: The shape of a changed row; that of the rows by default.
     """
 
     def __init__(
-        self, stored: StoredRows, change: Callable[[NDArray[Any]], NDArray[Any]], name: str
+        self,
+        stored: StoredRows,
+        change: Callable[[NDArray[Any]], NDArray[Any]],
+        name: str,
+        shape: tuple[int, ...] | None = None,
     ) -> None:
         self.stored, self.change, self.name = stored, change, name
-        self.source, self.shape, self.dtype = stored.source, stored.shape, stored.dtype
+        self.source, self.dtype = stored.source, stored.dtype
+        self.shape = stored.shape if shape is None else shape
         self.ends = stored.ends
 
     def prepare(self) -> None:
@@ -214,8 +220,11 @@ class Changed(StoredRows):
 
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
         """Read the rows and change them."""
-        self.stored.read(start, stop, out)
-        out[:] = self.change(out)
+        rows = out
+        if self.shape != self.stored.shape:
+            rows = np.empty((stop - start, *self.stored.shape), dtype=self.dtype)
+        self.stored.read(start, stop, rows)
+        out[:] = self.change(rows)
 
     def described(self) -> str:
         """Return the description of the rows, and the name of the change."""
