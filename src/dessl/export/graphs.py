@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from dessl.functional import log_probabilities
-from dessl.models.reduced import area_averaged
 from dessl.recipes import PooledPredictor, TaughtPredictor
 from dessl.recipes.predictor import AnyPredictor, Predictor
 from dessl.teachers import KINDS, State
@@ -23,7 +22,7 @@ from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
-from dessl.teachers.rows import LARGEST_SIDE, as_columns
+from dessl.teachers.rows import as_columns
 
 SAMPLE = 512  # training rows that are checked
 INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
@@ -83,8 +82,7 @@ class PoolGraph(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the weighted sum of the members' log-probabilities, float64."""
-        columns = (area_averaged(rows, LARGEST_SIDE) if rows.ndim == 4 else rows).flatten(1)
-        columns = columns.float() / 255 if rows.dtype == torch.uint8 else columns
+        columns = as_columns(rows)
         found = [] if self.anchor is None else [self.anchor(rows).double()]
         found += [member(columns) for member in self.members]
         parts = [weight * log_p for weight, log_p in zip(self.weights, found, strict=True)]

@@ -25,6 +25,7 @@ from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.risk import RISKS
 from dessl.teachers import pooled, selected_by_others
+from dessl.teachers.pooling import label_weights
 from dessl.teachers.rows import as_columns
 from dessl.training import Event, TrainPlan, TrainResult, train
 from dessl.training.progress import doing
@@ -198,13 +199,12 @@ def with_teachers(
         log_p = selected_by_others(logits[0], data.validation.y.cpu())
     else:  # of each held-out row by the network that held it out; NaN for the others
         y = data.y[data.labelled_rows].cpu()
-        counts = torch.ones(len(y), dtype=torch.float64)
-        if data.propensity is not None:
-            counts = 1 / data.propensity[data.labelled_rows].double().cpu()
+        weights = label_weights(data)
         log_p = torch.full((len(y), data.n_classes), torch.nan, dtype=torch.float64)
         for fold, own in enumerate(logits):
             held = parts.folds == fold
-            log_p[held] = selected_by_others(own, y[held], parts.all_groups[held], counts[held])
+            counts = None if weights is None else weights[held]
+            log_p[held] = selected_by_others(own, y[held], parts.all_groups[held], counts)
     fit_pool = partial(
         pooled,
         data,

@@ -232,9 +232,7 @@ def _evaluated_rows(
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
-    weights = None
-    if data.propensity is not None:
-        weights = 1 / data.propensity[data.labelled_rows].double().cpu()
+    weights = label_weights(data)
     if data.validation is not None:
         held, n = data.validation, len(data.validation.y)
         x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
@@ -252,6 +250,13 @@ def _evaluated_rows(
             f"{tuple(anchor.shape)}."
         )
     return _EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights)
+
+
+def label_weights(data: SemiData) -> Tensor | None:
+    """Return 1/π of each label, (n_labelled,), float64 on the CPU; None without propensities."""
+    if data.propensity is None:
+        return None
+    return 1 / data.propensity[data.labelled_rows].double().cpu()
 
 
 def _seen(numbers: Tensor, seed: int) -> Tensor:
