@@ -91,7 +91,7 @@ def test_a_column_that_is_the_label_is_named_by_audit_and_fit(
     few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--no-pool")
     run("fit", str(path), "--label", "sick", "--out", str(out), *few)
     text = " ".join(capsys.readouterr().out.split())
-    assert f"Audit: Use it with care. {reason} labelled rows." in text
+    assert f"Audit: Use the unlabelled rows with care. {reason} labelled rows." in text
     assert "gives the label away" in (out / "report.html").read_text(encoding="utf-8")
     run("audit", str(path), "--label", "sick", "--cheap", "--ignore", "code")
     assert "gives the label away" not in capsys.readouterr().out

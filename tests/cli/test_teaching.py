@@ -111,7 +111,7 @@ def test_gold_rows_that_are_not_drawn_at_random_are_noticed(cli: Cli, tmp_path: 
     command = ("fit", source, "--label", "gold", "--teacher", "llm", "--teacher-at-prediction")
     code, shown, err = cli(*command, "--steps", 20, "--out", run)
     assert code == 0, err
-    assert "Audit:  Do not use it. Labels are not missing at random" in shown
+    assert "Audit:  Do not use the unlabelled rows. Labels are not missing at random" in shown
     assert err.count("do not look like") == 1
     assert "propensit" not in err + shown
     assert "strata" not in err

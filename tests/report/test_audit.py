@@ -110,7 +110,8 @@ def test_gains_have_their_interval_and_the_bar() -> None:
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_the_page_begins_with_the_verdict(outcome: Any) -> None:
     page = Reader(audit_article(dataclasses.replace(BARE, outcome=outcome)))
-    assert page.texts[:2] == [SIGNS[outcome], f" {outcome.capitalize()}"]
+    advice = outcome.replace("it", "the unlabelled rows", 1).capitalize()
+    assert page.texts[:2] == [SIGNS[outcome], f" {advice}"]
     assert ("class", f"verdict {OUTCOMES[outcome]}") in page.attributes
     assert "<people>" in page.texts
     assert ": 1,200 labelled and 34,000 unlabelled rows." in page.texts

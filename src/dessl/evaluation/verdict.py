@@ -38,7 +38,7 @@ OUTCOMES: dict[Outcome, str] = {
     "no practical difference": "No practical difference from the complete case",
     "not used": "Unlabelled data was not used: this model is the complete case",
     "worse": "Worse than the complete case",
-    "cannot tell yet": "No clear difference yet",
+    "cannot tell yet": "Cannot tell yet",
     "no verdict": "No verdict: the complete case failed to train",
 }
 """The outcomes in words, for headings and the start of a sentence."""

@@ -44,7 +44,7 @@ def audit_article(found: Audit) -> Markup:
         "article",
         element(
             "div",
-            element("p", sign, " ", found.outcome.capitalize(), class_="outcome"),
+            element("p", sign, " ", found.advice, class_="outcome"),
             class_=f"verdict {OUTCOMES[found.outcome]}",
             id="verdict",
         ),

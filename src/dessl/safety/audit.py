@@ -103,7 +103,13 @@ class Audit:
     def sentence(self) -> str:
         """The verdict in a line."""
         first = self.reasons[0] if self.reasons else "No problems found."
-        return f"{self.outcome.capitalize()}. {first}"
+        return f"{self.advice}. {first}"
+
+    @property
+    def advice(self) -> str:
+        """What to do with the unlabelled rows, or with the data if there are none."""
+        rows = "the unlabelled rows" if self.unlabelled else "the data"
+        return self.outcome.replace("it", rows, 1).capitalize()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
