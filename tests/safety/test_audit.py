@@ -35,7 +35,9 @@ def test_shifted_rows_are_not_to_be_used_and_propensities_change_that() -> None:
     found = audit(SemiData(x, y), cheap=True)
     assert found.outcome == "do not use it"
     assert "not missing at random" in found.reasons[0]
-    assert found.sentence.startswith("Do not use the unlabelled rows. Labels are not missing at random")
+    assert found.sentence.startswith(
+        "Do not use the unlabelled rows. Labels are not missing at random"
+    )
     weighed = audit(SemiData(x, y, propensity=torch.full((500,), 0.2)), cheap=True)
     assert weighed.outcome == "use it with care"
 

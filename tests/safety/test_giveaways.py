@@ -144,7 +144,9 @@ def test_the_verdict_becomes_care_and_json_has_the_column(tmp_path: Path) -> Non
     for cheap in (True, False):
         found = audit(data, cheap=cheap, teachers=())
         assert found.outcome == "use it with care"
-        assert found.sentence.startswith("Use the unlabelled rows with care. 'outcome_code' gives the label away")
+        assert found.sentence.startswith(
+            "Use the unlabelled rows with care. 'outcome_code' gives the label away"
+        )
         entries = json.loads(json.dumps(found.as_dict()))
         assert entries["giveaways"][0]["column"] == "outcome_code"
         assert read_as(Audit, entries) == found
@@ -157,5 +159,7 @@ def test_it_is_said_first_because_it_may_be_the_cause_of_the_rest(tmp_path: Path
     codes = recoded((0, 1))[:100] + [""] * 200  # filled in with the label
     found = audit(table_of(tmp_path, outcome_code=codes), cheap=True)
     assert found.outcome == "do not use it"
-    assert found.sentence.startswith("Do not use the unlabelled rows. 'outcome_code' gives the label away")
+    assert found.sentence.startswith(
+        "Do not use the unlabelled rows. 'outcome_code' gives the label away"
+    )
     assert "not missing at random" in found.reasons[1]

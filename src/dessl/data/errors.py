@@ -1,7 +1,8 @@
 """The error of reading data: which file, what was expected, what was found, what to do."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from dessl._checks import quoted, shortened
@@ -25,6 +26,32 @@ class DataError(ValueError):
         """Build the message: file, expected, got, what to do."""
         expected, got = (shortened(part, most=LONGEST) for part in (expected, got))
         return cls(f"{path}: expected {expected}; got {got}. {do.lstrip()}")
+
+
+class Unusable:
+    """Collects errors of single files, so that one error names all of them."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Path, DataError]] = []
+
+    @contextmanager
+    def noted(self, path: Path) -> Iterator[None]:
+        """Note an error of this file instead of raising it."""
+        try:
+            yield
+        except DataError as error:
+            self._found.append((path, error))
+
+    def refuse(self) -> None:
+        """Raise the first error noted, with the names of the other files."""
+        if not self._found:
+            return
+        (_, first), *rest = self._found
+        if not rest:
+            raise first
+        files = "file" if len(rest) == 1 else "files"
+        names = few([str(path) for path, _ in rest])
+        raise DataError(f"{first} {len(rest):,} more {files} cannot be used: {names}.") from first
 
 
 def few(entries: Sequence[str], *, most: int = 8) -> str:

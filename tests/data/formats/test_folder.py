@@ -235,6 +235,23 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         read_image_folder(tmp_path)
 
 
+@pytest.mark.parametrize("side", [8, 300], ids=["small", "large"])
+@pytest.mark.parametrize("kept", [0, 60], ids=["no image", "truncated"])
+def test_all_damaged_files_are_named_at_once(tmp_path: Path, side: int, kept: int) -> None:
+    names = [f"{folder}/{k:02}.png" for folder in "ab" for k in range(12)]
+    for name in names:
+        save(tmp_path / name, picture(side, side))
+    damaged = names[3:15]
+    for name in damaged:
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[:kept] + b"no image" * (not kept))
+    with pytest.raises(DataError, match=r"a/03\.png: expected an image") as caught:
+        read_image_folder(tmp_path)
+    said = str(caught.value)
+    listed = ", ".join(str(tmp_path / name) for name in damaged[1:9])
+    assert said.endswith(f" 11 more files cannot be used: {listed} and 3 more.")
+
+
 def test_all_images_together_have_a_limit(tmp_path: Path) -> None:
     save(tmp_path / "1.png", picture(40, 40))
     with pytest.raises(DataError, match="at most 14,399 bytes of data; got 14,400"):

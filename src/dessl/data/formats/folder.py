@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import one_of, quoted, whole_number
-from dessl.data.errors import DataError, few
+from dessl.data.errors import DataError, Unusable, few
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
@@ -161,9 +161,11 @@ def read_images(
     bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
     if early is not None and early.shape == shape:
         return Images(early, bits)
-    x = np.empty(shape, np.uint8)
+    x, unusable = np.empty(shape, np.uint8), Unusable()
     for row, path in zip(x, paths, strict=True):
-        row[:] = pixels(path, height, width, colour, bits, max_pixels)
+        with unusable.noted(path):
+            row[:] = pixels(path, height, width, colour, bits, max_pixels)
+    unusable.refuse()
     return Images(x, bits)
 
 
@@ -173,12 +175,16 @@ def _first_look(
     """The headers of all images; and their pixels, if all are small and of one size and colour."""
     facts: list[ImageFacts] = []
     x: NDArray[np.uint8] | None = None
+    unusable = Unusable()
     for row, path in enumerate(paths):
         if row and x is None:
-            facts.append(image_facts(path, max_pixels))
+            with unusable.noted(path):
+                facts.append(image_facts(path, max_pixels))
             continue
-        fact, found = facts_and_pixels(path, colour, max_pixels)
-        facts.append(fact)
+        found = None
+        with unusable.noted(path):
+            fact, found = facts_and_pixels(path, colour, max_pixels)
+            facts.append(fact)
         if found is None or (x is not None and x.shape[1:] != found.shape):
             x = None
             continue
@@ -188,6 +194,7 @@ def _first_look(
                 continue
             x = np.empty(shape, np.uint8)
         x[row] = found
+    unusable.refuse()
     return facts, x
 
 
