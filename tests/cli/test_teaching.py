@@ -239,6 +239,26 @@ def test_a_killed_run_is_resumed_where_it_was(
     assert (halted / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_path: Path) -> None:
+    run, other, moved = tmp_path / "run", tmp_path / "other.csv", tmp_path / "moved.csv"
+    options = ("--label", "gold", "--teacher", "p", "--ignore", "llm", "--steps", 5)
+    code, _, err = cli("fit", answers, *options, "--out", run)
+    assert code == 0, err
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    other.write_text(answers.read_text().replace(",yes,", ",no,", 1))
+    moved.write_bytes(answers.read_bytes())
+    for changed, told in {
+        (other, *options): f"run has a different run (DATA: {answers} there, {other} now)",
+        (answers, *options, "--teacher-at-prediction"): "--teacher-at-prediction: False there",
+        (answers, *options, "--seed", 1): "--seed: 0 there, 1 now",
+    }.items():
+        code, _, err = cli("fit", *changed, "--out", run)
+        assert (code, told in err) == (2, True), err
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert "already finished" in cli("fit", answers, *options, "--out", run)[2]
+    assert cli("fit", moved, *options, "--out", run)[0] == 0  # the same rows, elsewhere
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -16,6 +16,7 @@ from torch import Tensor
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
+    check_same_run,
     drop_large_checkpoints,
     is_finished,
     mark_finished,
@@ -72,6 +73,8 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         show_run(out, read_facts(out), as_json=options["as_json"])
         return
+    if options["resume"]:
+        check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         _check_apart(columns, options)
