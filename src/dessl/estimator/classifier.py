@@ -39,7 +39,8 @@ from dessl.recipes.defaults import Lam, Teachers
 from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
-from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
+from dessl.teachers import Answers, NetworkSetting, TaughtReport, learn_from_answers
+from dessl.teachers.answers import warn_of_chance
 from dessl.training.progress import ProgressLines
 
 SEEDS = 2**31 - 1
@@ -169,8 +170,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 (on the class). Labels are then weighted by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
-                classes) in the order of the sorted classes; a list with one entry for each
-                teacher. The student that learns from them needs no teacher at prediction, and is
+                classes), a data frame with columns named after the classes or an array in the
+                order of the sorted classes; a list with one entry for each teacher, or a dict by
+                name. The student that learns from them needs no teacher at prediction, and is
                 used only if it is better on held-out labels
                 (:func:`dessl.teachers.learn_from_answers`).
             at_prediction: Whether the teachers' answers will also be available for new rows; see
@@ -194,7 +196,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
             check_alone(self, sample_weight=sample_weight, propensity=propensity)
-            return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
+            names = class_texts(self.classes_)
+            answers = teachers_answers(teachers, names, X, X_unlabelled)
+            return self._fit_taught(rows, codes, encoding, answers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
         if propensity is not None and sample_weight is not None:
@@ -261,7 +265,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows: NDArray[Any],
         codes: NDArray[np.int64],
         encoding: TableEncoding | None,
-        teachers: Any,
+        teachers: list[Answers],
         at_prediction: bool,
     ) -> Self:
         names = class_texts(self.classes_)
@@ -269,9 +273,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         progress, setting = ProgressLines(self.verbose) if self.verbose else None, NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
+        warn_of_chance(teachers, data.y)
         taught = learn_from_answers(
             data,
-            teachers_answers(teachers, names),
+            teachers,
             at_prediction=at_prediction,
             seed=int(check_random_state(self.random_state).randint(SEEDS)),
             setting=setting,
@@ -302,7 +307,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = self._saved
         rows = new_rows(self, X, seen.encoding, by_name=self._by_name, images=seen.image)
         if teachers is not None:
-            teachers = teachers_answers(teachers, self._saved.class_names)
+            teachers = teachers_answers(teachers, self._saved.class_names, X)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
         return probabilities
 

@@ -1,7 +1,7 @@
 """Converts y, with its markers for missing labels, to class numbers with -1, and the classes."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dessl import _checks
 from dessl.data.labels import RECODE, TWO_MARKS, is_minus_one, is_missing, texts, warn_of_marks
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
+from dessl.teachers.answers import named_answers
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
@@ -171,28 +172,74 @@ def _kind(value: object) -> str:
     return "number" if isinstance(value, Real) else ""
 
 
-def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]:
-    """Read the answers of one teacher, or of each in a list.
+def teachers_answers(
+    teachers: Any, class_names: Sequence[str], X: Any = None, X_unlabelled: Any = None
+) -> list[Answers]:
+    """Read the answers of one teacher, or of each in a list or dict.
 
     Args:
-        teachers: A list of columns of classes, tables of probabilities or Answers; or one of them.
+        teachers: Columns of classes, tables of probabilities or Answers: a list, or a dict by name;
+            or one of them.
         class_names: The classes, as text.
+        X: The rows, whose index that of the answers must match if both have one.
+        X_unlabelled: More rows, which follow.
 
     >>> [one.name for one in teachers_answers([["a", "b"], [[0.2, 0.8], [0.5, 0.5]]], ("a", "b"))]
     ['teacher 1', 'teacher 2']
     """
-    given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
-    if not given or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in given):
+    given = teachers
+    if not isinstance(given, Mapping):
+        given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
+    each = list(given.values() if isinstance(given, Mapping) else given)
+    if not each or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in each):
         raise ValueError(
             "teachers must be a list with one entry for each teacher, classes (n,) or "
             f"probabilities (n, classes); got {teachers!r:.60}. Put a single teacher's answers in "
             "a list: teachers=[answers]."
         )
-    called = [f"teacher {k + 1}" if len(given) > 1 else "teacher" for k in range(len(given))]
-    return [
-        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
-        for one, name in zip(given, called, strict=True)
-    ]
+    for one in each:
+        _check_index(one, X, X_unlabelled)
+    read = named_answers(given, class_names)
+    for one in read:
+        _check_length(one, X, X_unlabelled)
+    return read
+
+
+def _check_length(answers: Answers, X: Any, X_unlabelled: Any) -> None:
+    """Refuse answers that leave out rows of X_unlabelled; other lengths are checked later."""
+    if X_unlabelled is None:
+        return
+    n, more = len(X), len(X_unlabelled)
+    if len(answers) != n + more:
+        raise ValueError(
+            f"the answers of {answers.name} must cover the {n + more} rows of X and X_unlabelled: "
+            f"first the {n} of X, then the {more} of X_unlabelled; got {len(answers)}. A row "
+            "without an answer has None."
+        )
+
+
+def _check_index(answers: Any, X: Any, X_unlabelled: Any) -> None:
+    """Refuse a series or frame of answers whose index is not that of the rows."""
+    own, wanted = _index(answers), _index(X)
+    if own is None or wanted is None or len(own) < len(wanted) or own.equals(wanted):
+        return  # other lengths have a message of their own
+    if X_unlabelled is not None:
+        more = _index(X_unlabelled)
+        if more is None or own.equals(wanted.append(more)):
+            return
+        if own.tolist() == list(range(len(own))):  # as of a new series
+            return
+    raise ValueError(
+        "the index of a teacher's answers differs from that of X, so they may belong to other "
+        "rows. Pass answers.loc[X.index]; or, if they are in the order of the rows, "
+        "answers.to_numpy()."
+    )
+
+
+def _index(rows: Any) -> Any:
+    """The index of pandas' series and frames; None for anything else."""
+    index = getattr(rows, "index", None)
+    return index if hasattr(index, "equals") else None
 
 
 def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> Any:
