@@ -116,7 +116,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
 def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
     steps, listens = options["steps"], bool(options["teacher_at_prediction"])
     setting = NetworkSetting(**{"steps": steps, "student_steps": steps} if steps else {})
-    with whole_bar(3, shown=True):
+    with whole_bar(3, shown=True, every=True):
         return learn_from_answers(
             data, at_prediction=listens, seed=options["seed"], setting=setting, out=out
         )

@@ -188,7 +188,9 @@ def teachers_answers(
     ['teacher 1', 'teacher 2']
     """
     given = teachers
-    if not isinstance(given, Mapping):
+    if _one_list(teachers, X, X_unlabelled):
+        given = [teachers]
+    elif not isinstance(given, Mapping):
         given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
     each = list(given.values() if isinstance(given, Mapping) else given)
     if not each or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in each):
@@ -200,22 +202,31 @@ def teachers_answers(
     for one in each:
         _check_index(one, X, X_unlabelled)
     read = named_answers(given, class_names)
-    for one in read:
+    for one in read if X is not None else ():
         _check_length(one, X, X_unlabelled)
     return read
 
 
+def _one_list(teachers: Any, X: Any, X_unlabelled: Any) -> bool:
+    """Whether a list has the answers of one teacher, as many as there are rows."""
+    if not isinstance(teachers, list | tuple) or X is None:
+        return False
+    rows = len(X) + (0 if X_unlabelled is None else len(X_unlabelled))
+    scalars = (np.ndim(one) == 0 and not isinstance(one, Answers) for one in teachers)
+    return len(teachers) == rows and all(scalars)
+
+
 def _check_length(answers: Answers, X: Any, X_unlabelled: Any) -> None:
-    """Refuse answers that leave out rows of X_unlabelled; other lengths are checked later."""
-    if X_unlabelled is None:
+    """Refuse answers that are not one for each row."""
+    n, more = len(X), 0 if X_unlabelled is None else len(X_unlabelled)
+    if len(answers) == n + more:
         return
-    n, more = len(X), len(X_unlabelled)
-    if len(answers) != n + more:
-        raise ValueError(
-            f"the answers of {answers.name} must cover the {n + more} rows of X and X_unlabelled: "
-            f"first the {n} of X, then the {more} of X_unlabelled; got {len(answers)}. A row "
-            "without an answer has None."
-        )
+    also = f" and then the {more} of X_unlabelled" if more else ""
+    raise ValueError(
+        f"the answers of {answers.name} must cover the {n} rows of X{also}; got {len(answers)}. A "
+        "row without an answer has None. For cross-validation, pass one teacher's array itself, "
+        "not in a list, so that it is split with X."
+    )
 
 
 def _check_index(answers: Any, X: Any, X_unlabelled: Any) -> None:
@@ -272,3 +283,32 @@ def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> 
     whole = np.pad(given, (0, every - len(given)), constant_values=np.nan)
     check_probabilities(torch.from_numpy(whole), torch.from_numpy(codes != UNLABELLED))
     return whole
+
+
+def check_alone(classifier: Any, **weights: Any) -> None:
+    """Reject arguments that learning from a teacher's answers does not use."""
+    given = [name for name, value in weights.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "
+            f"Omit {given[0]}, or omit teachers."
+        )
+    defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None,
+                "networks": None, "safe": True}  # fmt: skip
+    odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
+           and getattr(classifier, name) != value]  # fmt: skip
+    if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
+        raise ValueError(
+            f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
+            "answers. Keep the default."
+        )
+
+
+def check_predictors(teachers: Any) -> None:
+    """Reject answers among the predictors of DeSSLClassifier."""
+    each = teachers if isinstance(teachers, list | tuple) else [teachers]
+    if any(isinstance(one, Answers) or hasattr(one, "shape") for one in each):
+        raise ValueError(
+            "teachers of DeSSLClassifier are predictors to pool; got answers. Answers belong in "
+            "fit(X, y, teachers=[answers])."
+        )
