@@ -98,7 +98,7 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
     """
-    from dessl.cli.columns import labelled_numbers, text_column
+    from dessl.cli.columns import group_names, labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
@@ -117,7 +117,7 @@ def evaluate(
         else labelled_numbers(data, propensity, rows, sheet=sheet),
         strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
     )
-    groups = None if by is None else text_column(data, by, rows, sheet=sheet)
+    groups = None if by is None else group_names(data, by, rows, sheet=sheet)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
