@@ -222,10 +222,15 @@ def _check_length(answers: Answers, X: Any, X_unlabelled: Any) -> None:
     if len(answers) == n + more:
         return
     also = f" and then the {more} of X_unlabelled" if more else ""
+    do = "A row without an answer has None."
+    if not more and len(answers) > n:  # as in a fold
+        do = (
+            "For cross-validation, pass one teacher's array itself, not in a list, so that it is "
+            "split with X."
+        )
     raise ValueError(
-        f"the answers of {answers.name} must cover the {n} rows of X{also}; got {len(answers)}. A "
-        "row without an answer has None. For cross-validation, pass one teacher's array itself, "
-        "not in a list, so that it is split with X."
+        f"the answers of {answers.name} must cover the {n} rows of X{also}; got {len(answers)}. "
+        f"{do}"
     )
 
 
@@ -288,6 +293,11 @@ def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> 
 def check_alone(classifier: Any, **weights: Any) -> None:
     """Reject arguments that learning from a teacher's answers does not use."""
     given = [name for name, value in weights.items() if value is not None]
+    if "propensity" in given:
+        raise ValueError(
+            "propensity cannot be used with teachers' answers: gold labels must be drawn at random "
+            "from all rows, or the results are biased. Draw them at random, or omit teachers."
+        )
     if given:
         raise ValueError(
             f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "

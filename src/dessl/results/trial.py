@@ -364,6 +364,7 @@ def _taught_verdict(
     found = verdict(primary, margin=MARGIN)
     why = with_members_named(choice.why)
     brier = f"{BRIER[found.outcome]}{found.sentence.removeprefix(OUTCOMES[found.outcome])}"
+    brier = brier.replace("held-out labels", "gold labels")
     said = f"In cross-entropy, {why[0].lower()}{why[1:]} In the Brier score, {brier}"
     return dataclasses.replace(found, sentence=said)
 
