@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from dessl._html import GREEN, GREY, card
-from dessl.evaluation.metrics.vocabulary import written
+from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,9 @@ class Choice:
     def why(self) -> str:
         """The gain from the answers, what was kept, and its members."""
         gain = self.gain
+        digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
         change, low, high = (
-            written("cross_entropy", -value, signed=True)
+            digits_text("cross_entropy", -value, digits, signed=True)
             for value in (gain.value, gain.high, gain.low)
         )
         found = (
