@@ -71,16 +71,19 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     for record in records:
         grouped[record["set"], record["labels"], record["device"]].append(record)
     lines = ["| set | labels | device | runs | accuracy, % | complete case, % | accuracy gained | "]
-    lines[0] += "cross-entropy | complete case | cross-entropy added | mirrors | seconds |"
-    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines[0] += "cross-entropy | complete case | cross-entropy added | Brier added | mirrors | "
+    lines[0] += "seconds |"
+    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for (name, labels, device), its in sorted(grouped.items()):
         cells = [name, f"{labels:,}", device, str(len(its))]
-        for metric, scale, digits in (("accuracy", 100, 1), ("cross_entropy", 1, 3)):
+        scales = (("accuracy", 100, 1), ("cross_entropy", 1, 3), ("brier", 1, 3))
+        for metric, scale, digits in scales:
             ours, theirs = (
                 [scale * record["scores"][method][metric] for record in its]
                 for method in ("default", "complete case")
             )
-            cells += [spread(ours, digits), spread(theirs, digits)]
+            if metric != "brier":
+                cells += [spread(ours, digits), spread(theirs, digits)]
             cells += [spread([a - b for a, b in zip(ours, theirs, strict=True)], digits, "+")]
         shown = sum("are shown" in (record["mirrors"] or "") for record in its)
         seconds = sum(record["seconds"] for record in its) / len(its)
