@@ -119,9 +119,9 @@ def recipe_for(
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
     networks are trained on the labelled rows and pooled with teachers, of which the graph and the
-    Gaussians use all rows. Teachers see images reduced to 32 pixels a side, and so do networks on a
-    CPU, unless you pass a ``model`` or your own surrogate. For images on a GPU
-    (``data.to("cuda")``), the gains come from strong views, which are affordable there: one network
+    Gaussians use all rows. Teachers see patches of images reduced to 32 pixels a side; networks on
+    a CPU see images reduced likewise, unless you pass a ``model`` or your own surrogate. For images
+    on a GPU (``data.to("cuda")``), the gains come from strong views, which are affordable there: one network
     is trained with debiased FixMatch, compared with its complete case, and pooled with teachers on
     the features of its last layer. With a ``surrogate``, a number for ``lam`` or ``teachers=None``,
     the networks are trained on the debiased risk, and there is no pool unless you pass ``teachers``
