@@ -121,11 +121,11 @@ def recipe_for(
     networks are trained on the labelled rows and pooled with teachers, of which the graph and the
     Gaussians use all rows. Teachers see patches of images reduced to 32 pixels a side; networks on
     a CPU see images reduced likewise, unless you pass a ``model`` or your own surrogate. For images
-    on a GPU (``data.to("cuda")``), the gains come from strong views, which are affordable there: one network
-    is trained with debiased FixMatch, compared with its complete case, and pooled with teachers on
-    the features of its last layer. With a ``surrogate``, a number for ``lam`` or ``teachers=None``,
-    the networks are trained on the debiased risk, and there is no pool unless you pass ``teachers``
-    as well: then those networks are pooled.
+    on a GPU (``data.to("cuda")``), the gains come from strong views, which are affordable there:
+    one network is trained with debiased FixMatch, compared with its complete case, and pooled with
+    teachers on the features of its last layer. With a ``surrogate``, a number for ``lam`` or
+    ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
+    you pass ``teachers`` as well: then those networks are pooled.
 
     On a CPU there are no flips, since they change the class of digits, writing and some organs.
     If they are safe for your images, pass a surrogate with your own views.
