@@ -30,7 +30,8 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.school import Parts
-from dessl.teachers.student import evaluated, pool_weights, pooled_log_p, students_of
+from dessl.teachers.student import students_of
+from dessl.teachers.student_pool import evaluated, pool_weights, pooled_log_p
 
 
 @pytest.mark.parametrize("kind", ["good", "permuted"])
