@@ -210,13 +210,14 @@ class School:
 
         A mean of five networks would be more confident than the network that predicts a gold row.
         """
-        folds = self._drawn_folds
+        folds = self.drawn_folds
         rows = [(folds == fold).nonzero().flatten() for fold in range(FOLDS)]
         found = [self.members(fold, parts, its) for fold, its in enumerate(rows)]
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()], folds
 
     @property
-    def _drawn_folds(self) -> Tensor:
+    def drawn_folds(self) -> Tensor:
+        """The fold drawn for each unlabelled row that is kept out of training."""
         generator = torch.Generator().manual_seed(self.seed + 2)
         return torch.randint(FOLDS, (len(self.evaluation_rows),), generator=generator)
 
@@ -242,7 +243,7 @@ class School:
     @cached_property
     def others_drawn(self) -> Tensor:
         """The same for unlabelled rows, each from the fold drawn for it."""
-        n, folds = len(self.evaluation_rows), self._drawn_folds
+        n, folds = len(self.evaluation_rows), self.drawn_folds
         models = 0 if self.others is None else len(self.others)
         found = torch.zeros(models, n, self.networks.gold.n_classes, dtype=torch.float64)
         for fold in range(FOLDS):
@@ -320,12 +321,19 @@ def _check(data: SemiData) -> None:
 
 
 def _check_answered(answers: Sequence[Answers], gold: Tensor) -> None:
-    """Refuse answers that are all missing, or that no gold rows could judge."""
+    """Refuse answers that are all missing or all equal, or that no gold rows could judge."""
     for one in answers:
-        if not bool(one.answered.any()):
+        given = one.values[one.answered]
+        if not len(given):
             raise ValueError(
                 f"the answers of {one.name} are all missing; got {len(one)} rows. Omit this "
                 "teacher, or check that its answers were read."
+            )
+        if bool((given == given[0]).all()):
+            raise ValueError(
+                f"{one.name} gave the same answer to all {len(given):,} rows that it answered, "
+                "which says nothing about a row. Omit this teacher, or check that its answers were "
+                "read."
             )
     most = max(int(one.answered[gold].sum()) for one in answers)
     if most < FEWEST_GOLD:
