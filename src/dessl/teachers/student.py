@@ -6,9 +6,9 @@
     S⁰: like S, without a teacher: q̃ are the gold-only networks' predictions, recalibrated
     M: other models without answers, as in the default pool (:mod:`dessl.teachers.other_models`)
     pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, M (or cc, S⁰, S, q̃, M: teacher at prediction)
-    gate: keep the pool if its cross-fitted out-of-fold CE is below that of the best without answers
-          (cc, or cc, S⁰ and M pooled) by one standard error; a teacher at prediction time must also
-          be better than what was kept without it
+    gate: keep the pool if its cross-fitted out-of-fold CE is below that of the model without
+          answers (cc, S⁰ and M pooled, or cc where it is better) by one standard error; a teacher
+          at prediction time must also be better than what was kept without it
 
 Nothing that learns from a gold label is evaluated on it, and no network's step is selected by a
 label it is evaluated on (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or

@@ -3,8 +3,9 @@
     w = argmin_{w ≥ 0}  CE(softmax Σ_m w_m log p_m) + 3/n (Σw − 1)² + 0.5/n Σ_{m>0} w_m²
 
 The weights for a gold row, and the settings of the other models, are fitted without its fold. The
-pool with answers is kept if its cross-entropy is below that of the best pool without them by one
+pool with answers is kept if its cross-entropy is below that of the pool without them by one
 standard error; one that takes answers as input must also be better than what is kept without it.
+The pool without answers is kept unless the gold-only networks alone are better by one.
 """
 
 import math
@@ -53,7 +54,8 @@ def evaluated(
     if alone is not None:
         predicted[2] = torch.where(answered[:, None], predicted[2], alone)
     found = [losses(log_p[:n], gold.y) for log_p in predicted]
-    base = 1 if float(found[1].mean()) < float(found[0].mean()) else 0
+    raised = found[1] - found[0]
+    base = 0 if passes(float(raised.mean()), _standard_error(raised), NEEDED) else 1
     falls = [found[base] - found[2]]
     if alone is not None:
         falls.append(losses(alone[:n], gold.y) - found[2])

@@ -82,16 +82,17 @@ class Choice:
     """The decision about a pool, from gold rows that were not trained on.
 
     No label trained, stopped or weighted what is evaluated on it. The gain from the answers is
-    measured against the best model without them: the gold-only networks, alone or pooled with a
-    student of their own predictions of unlabelled rows and with the other models of gold labels and
-    unlabelled rows. Answers at prediction time must also be better than what is kept without them.
+    measured against the model without them: the gold-only networks, pooled with a student of their
+    own predictions of unlabelled rows and with the other models of gold labels and unlabelled rows,
+    or alone if they are better. Answers at prediction time must also be better than what is kept
+    without them.
 
     Attributes:
         members: Names of the pooled predictors; the first is the gold-only one.
         weights: Exponents with the answers, fitted on all gold rows.
         weights_without: Exponents without the answers: 0 for all members that use a teacher.
         gold_only_loss: Out-of-fold cross-entropy of the gold-only networks.
-        without_loss: Cross-entropy of the best model without answers.
+        without_loss: Cross-entropy of the model without answers.
         pooled_loss: Cross-entropy of the pool with answers.
         standard_error: Standard error of the paired difference of the last two.
         n: Number of gold rows.
