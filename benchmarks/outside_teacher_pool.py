@@ -243,8 +243,8 @@ def page(found: dict[str, Any]) -> str:
         "the default pool's models.",
         "",
         "| world or teacher | student − default | networks alone − default | student − networks "
-        "alone | with answers − student |",
-        "|---|---:|---:|---:|---:|",
+        "alone | with answers − student | with answers − networks alone with answers |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for where, one in found["worlds"].items():
         names = (
@@ -252,6 +252,7 @@ def page(found: dict[str, Any]) -> str:
             "networks alone - default",
             "student - networks alone",
             "answers - student",
+            "answers - networks alone",
         )
         lines.append(f"| {where} | {' | '.join(_shown(one[name]) for name in names)} |")
     single, corrected = found["accuracy"].values()
