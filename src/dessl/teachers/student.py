@@ -81,8 +81,8 @@ def learn_from_answers(
     >>> data = SemiData(x, torch.where(torch.arange(400) < 40, truth, -1))
     >>> noisy = torch.where(torch.rand(400, generator=g) < 0.2, 1 - truth, truth)
     >>> taught = learn_from_answers(data, noisy, setting=NetworkSetting(steps=40, student_steps=40))
-    >>> taught.predict_log_proba(x).shape, taught.report.student.kept
-    (torch.Size([400, 2]), True)
+    >>> taught.predict_log_proba(x).shape, taught.report.n_gold
+    (torch.Size([400, 2]), 40)
     """
     if answers is None:
         answers = _answers_of(data)
