@@ -4,7 +4,6 @@ Methods of scikit-learn see columns scaled as ours are (dessl.teachers.space): p
 standardising of pixels would handicap them.
 """
 
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable
@@ -16,10 +15,8 @@ from numpy.typing import NDArray
 
 from dessl.data import SemiData
 from dessl.recipes import fit, recipe_for
-from dessl.recipes.held_out import fold_numbers
-from dessl.teachers import PoolReport, pooled, selected_by_others
+from dessl.recipes.predictor import predicted_log_proba
 from dessl.teachers.space import column_scale
-from dessl.training import Event
 
 Array = NDArray[np.float64]
 CLIP = 1e-3  # least probability of any method that can give 0
@@ -57,63 +54,20 @@ class Answer(NamedTuple):
     details: dict[str, Any]
 
 
-class Recorded:
-    """Networks that are looked at during training: their logits of some rows at each evaluation."""
-
-    def __init__(self, build: Callable[[], torch.nn.Module], x: torch.Tensor) -> None:
-        self._build = build
-        self._x = x
-        self._models: list[torch.nn.Module] = []
-        self._seen: list[list[torch.Tensor]] = []
-
-    def build(self) -> torch.nn.Module:
-        """Build one more network."""
-        self._models.append(self._build())
-        self._seen.append([])
-        return self._models[-1]
-
-    def look(self, _: Event) -> None:
-        """Keep what the network in training says."""
-        model = self._models[-1]
-        was_training = model.training
-        with torch.no_grad():
-            self._seen[-1].append(model.eval()(self._x))
-        model.train(was_training)
-
-    @property
-    def histories(self) -> list[list[torch.Tensor]]:
-        """Logits (rows, classes) of each network that was trained, evaluation by evaluation."""
-        return [seen for seen in self._seen if seen]
-
-
-def dessl_pool(task: Task) -> dict[str, Answer]:
-    """The pool and its own complete case, which is part of it."""
-    began = time.perf_counter()
-    data = task.semi_data()
-    recipe = recipe_for(data, risk="complete_case", seed=task.seed)
-    y = data.y[data.labelled_rows]
-    seen = Recorded(recipe.model, recipe.scaling.standardised(data.x[data.labelled_rows]))
-    recorded = dataclasses.replace(recipe, model=seen.build)
-    networks = fit(data, recorded, callbacks=[seen.look], progress=False)
+def dessl_default(task: Task) -> dict[str, Answer]:
+    """The default, as DeSSLClassifier and dessl fit train it, and its own complete case."""
+    began, data = time.perf_counter(), task.semi_data()
+    fitted = fit(data, recipe_for(data, seed=task.seed), progress=False)
     seconds = time.perf_counter() - began
-    folds = fold_numbers(y, torch.arange(len(y)), task.seed)
-    out = torch.full((len(y), task.n_classes), torch.nan, dtype=torch.float64)
-    for number, history in enumerate(seen.histories[-len(networks.results) :]):  # not restarted
-        held = folds == number
-        out[held] = selected_by_others(torch.stack(history)[:, held], y[held])
-
-    def predict(rows: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            return networks.complete_case(rows).double().log_softmax(1)
-
-    pool = pooled(data, folds, out, predict, seed=task.seed)
     test = torch.from_numpy(task.x_test)
-    complete = predict(test).exp().numpy()
-    p = pool.predict_log_proba(test).exp().numpy()
-    report = pool.report.as_dict() if isinstance(pool.report, PoolReport) else None
-    whole = time.perf_counter() - began
+    p, complete = (
+        predicted_log_proba(model, test).exp().numpy()
+        for model in (fitted.model, fitted.complete_case)
+    )
+    pool = getattr(fitted.model, "pool", None)
+    report = None if pool is None or pool.report is None else pool.report.as_dict()
     return {
-        "dessl": Answer(p, whole, {"report": report}),
+        "dessl": Answer(p, seconds, {"report": report}),
         "complete case": Answer(complete, seconds, {}),
     }
 
@@ -190,7 +144,7 @@ METHODS = ("dessl", "complete case", *PEERS)
 
 def answers(task: Task) -> dict[str, Answer]:
     """Every method's answer; LightGBM's where it is installed."""
-    found = dessl_pool(task)
+    found = dessl_default(task)
     for name, run in PEERS.items():
         try:
             found[name] = run(task)

@@ -18,7 +18,7 @@ import torch
 
 from dessl.evaluation import mean_interval
 from gains import PREPARED, scored
-from gains_methods import dessl_pool
+from gains_methods import dessl_default
 from gains_sets import draw, load
 from machine import machine
 
@@ -35,7 +35,7 @@ def measured(labels: int, seed: int) -> dict[str, Any]:
     task, y = drawn
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {name: scored(answer, y) for name, answer in dessl_pool(task).items()}
+        found = {name: scored(answer, y) for name, answer in dessl_default(task).items()}
     report = found[OURS]["report"]
     weight = report["members"][0]["weight"] if report else 1.0
     losses = {name: one["log_loss"] for name, one in found.items()}

@@ -2,17 +2,17 @@
 
 Constants of dessl.teachers came from a prototype on other draws. What was changed after a look at
 DESIGN, with up to ten draws a cell: a network's held-out rows do not choose their own training
-step, and the weights' penalty grows below 100 labels (1/n became (1 + 100/n)/n). CONFIRM was not
-used for any choice; it tells whether they hold. KEPT_BACK came later: no method of this library had
-been run on it before.
+step, and the weights' penalty grows below 100 labels (1/n became (1 + 100/n)/n). CONFIRM tells
+whether they hold: no constant was chosen on it, but two decisions below saw its results. KEPT_BACK
+came later: no method of this library had been run on it before; one decision saw its results.
 
 Gaussians joined the pool because without them it was significantly worse than its complete case on
 twonorm, which therefore moved from CONFIRM to DESIGN. Their four settings were chosen on DESIGN. A
 first version was then measured on all sets; one draw of australian, in KEPT_BACK, had extreme odds,
 so their odds are bounded, by a value chosen on DESIGN.
 
-Weights moved towards the complete case by the t-value of the pool's gain were chosen on DESIGN,
-lost a tenth of the gain on parts of CONFIRM, and were not kept.
+Weights moved towards the complete case by the t-value of the pool's gain were chosen on DESIGN, and
+not kept because they lost a tenth of the gain on parts of CONFIRM.
 """
 
 from collections.abc import Callable

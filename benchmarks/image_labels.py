@@ -30,7 +30,7 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,8 @@ import torch
 from dessl._files import write_whole
 from dessl.data import SemiData, draw_labels
 from dessl.evaluation import mean_interval
-from dessl.surrogates import FixMatch, FixMatchStar, FreeMatch, Smooth, SoftMatch, Surrogate
+from dessl.objective import RiskKind
+from dessl.surrogates import Smooth, Surrogate
 from dessl.training import DivergenceError, TrainPlan, train
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.sources import experiment_data
@@ -57,53 +58,49 @@ EPSILON, TAU = 0.1, 0.95
 MOMENTUM = 0.99  # of adaptive thresholds: 8,000 steps are few for the published 0.999
 RESULTS = Path(__file__).parent / "results" / "image_labels.json"
 KEPT = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
-Views = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to learn: a risk, its λ, its term and what else the plan has."""
+    """One way to learn: a risk, its λ, the settings of its term and what else the plan has."""
 
     title: str
-    risk: str
+    risk: RiskKind
     lam: float
-    term: Callable[[Views], Surrogate]
-    plan: dict[str, Any] = field(default_factory=dict)
+    surrogate: Mapping[str, Any]
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    epsilon: float = 0.0  # share of the uniform distribution mixed into each probability in H
+
+    def term(self, views: Mapping[str, Any], *, seed: int) -> Surrogate:
+        """The unlabelled term with an experiment's views."""
+        made = unlabelled_term(self.surrogate, views, seed=seed)
+        return Smooth(made, epsilon=self.epsilon) if self.epsilon else made
 
 
-def smoothed(kind: type[FixMatch]) -> Callable[[Views], Surrogate]:
-    """A smoothed term with the threshold that lets the same rows through."""
-    tau = (1 - EPSILON) * TAU + EPSILON / 10
-    return lambda views: Smooth(kind(tau, targets="apart", **views), epsilon=EPSILON)
+def weak_to_strong(name: str, **settings: float) -> dict[str, Any]:
+    """Settings of a term that learns strong views from weak ones, in a pass of their own."""
+    return {"name": name, **settings, "targets": "apart"}
 
 
-def fixmatch(views: Views) -> Surrogate:
-    """L on both views."""
-    return FixMatch(TAU, targets="apart", **views)
-
-
-def star(views: Views) -> Surrogate:
-    """L on weak views alone."""
-    return FixMatchStar(TAU, targets="apart", **views)
-
-
-def adaptive(kind: type[FreeMatch] | type[SoftMatch]) -> Callable[[Views], Surrogate]:
-    """A term whose thresholds or weights follow the training."""
-    return lambda views: kind(MOMENTUM, targets="apart", **views)
-
+FIXMATCH = weak_to_strong("fixmatch", threshold=TAU)  # L on both views
+STAR = weak_to_strong("fixmatch_star", threshold=TAU)  # L on weak views alone
+SOFTMATCH = weak_to_strong("softmatch", momentum=MOMENTUM)
+FREEMATCH = weak_to_strong("freematch", momentum=MOMENTUM)
+# A smoothed term has the threshold that lets the same rows through.
+SMOOTHED = {"threshold": (1 - EPSILON) * TAU + EPSILON / 10}
 
 FORMS = {
-    "complete_case": Form("complete case", "complete_case", 0.0, fixmatch),
-    "fixmatch": Form("FixMatch", "ssl", 0.5, fixmatch),
-    "de_fixmatch": Form("DeFixMatch", "debiased", 0.5, fixmatch),
-    "fixmatch_star": Form("FixMatch*", "ssl", 1.0, star),
-    "bounded_star": Form("DeFixMatch*, bound", "debiased", 1.0, star, {"bound": "nonnegative"}),
-    "smooth_star": Form("DeFixMatch*, smooth", "debiased", 1.0, smoothed(FixMatchStar)),
-    "smooth": Form("DeFixMatch, smooth", "debiased", 1.0, smoothed(FixMatch)),
-    "ramp": Form("DeFixMatch, ramp", "debiased", 0.5, fixmatch, {"ramp": "linear_ramp"}),
-    "freematch": Form("DeFreeMatch", "debiased", 0.5, adaptive(FreeMatch)),
-    "softmatch": Form("DeSoftMatch", "debiased", 0.5, adaptive(SoftMatch)),
-    "softmatch_ssl": Form("SoftMatch", "ssl", 0.5, adaptive(SoftMatch)),
+    "complete_case": Form("complete case", "complete_case", 0.0, FIXMATCH),
+    "fixmatch": Form("FixMatch", "ssl", 0.5, FIXMATCH),
+    "de_fixmatch": Form("DeFixMatch", "debiased", 0.5, FIXMATCH),
+    "fixmatch_star": Form("FixMatch*", "ssl", 1.0, STAR),
+    "bounded_star": Form("DeFixMatch*, bound", "debiased", 1.0, STAR, {"bound": "nonnegative"}),
+    "smooth_star": Form("DeFixMatch*, smooth", "debiased", 1.0, STAR | SMOOTHED, epsilon=EPSILON),
+    "smooth": Form("DeFixMatch, smooth", "debiased", 1.0, FIXMATCH | SMOOTHED, epsilon=EPSILON),
+    "ramp": Form("DeFixMatch, ramp", "debiased", 0.5, FIXMATCH, {"ramp": "linear_ramp"}),
+    "freematch": Form("DeFreeMatch", "debiased", 0.5, FREEMATCH),
+    "softmatch": Form("DeSoftMatch", "debiased", 0.5, SOFTMATCH),
+    "softmatch_ssl": Form("SoftMatch", "ssl", 0.5, SOFTMATCH),
 }
 
 COMPARED = {
@@ -161,15 +158,12 @@ def measured(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     if not options.smoke:
         own |= {"steps": options.steps, "evaluate_every": max(1, options.steps // 8)}
     plan = TrainPlan.from_dict({**experiment.plan, **own})
-    paper = unlabelled_term({"name": "fixmatch"}, experiment.views, seed=run.draw)
-    assert isinstance(paper, FixMatch)
-    term = form.term({"weak": paper.weak, "strong": paper.strong, "seed": run.draw})
     model = experiment.model if options.smoke else NETWORKS[run.network]
     found: dict[str, Any] = {**run._asdict(), "plan": plan.as_dict(), "machine": machine()}
     try:
         result = train(
             network(model, data),
-            term,
+            form.term(experiment.views, seed=run.draw),
             data.with_labels(drawn),
             plan,
             transform=shown(experiment.views),

@@ -1,8 +1,8 @@
 """The leaderboard of docs/speedrun.md, made from the committed logs of runs on CIFAR-10.
 
-Reads every log under benchmarks/results and results/ of a semi-supervised run that was evaluated on
-the test rows after its last step, groups them by setting, and writes
-benchmarks/results/speedrun.json and speedrun.md.
+Reads every log of a run with 4,000, 250 or 40 labels that was evaluated on the test rows, whatever
+its method, and the runs of image_labels.py; groups them by setting; writes
+benchmarks/results/speedrun.json and speedrun.md. A log without one of the FIELDS is an error.
 
     PYTHONPATH=src python benchmarks/speedrun.py
 """
@@ -14,11 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import image_labels
+
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "benchmarks" / "results" / "speedrun.json"
-LOGS = ("benchmarks/results/fixmatch_*.json", "results/fixmatch-cifar10*/runs/*.json")
-METHODS = ("de_fixmatch", "fixmatch", "fixmatch_star")
-LEAST_SEEDS, LEVEL = 5, 0.01
+ENTRIES = ROOT / "benchmarks" / "results" / "speedrun"  # every file in it is a log
+ELSEWHERE = ("benchmarks/results/*.json", "results/fixmatch-cifar10*/runs/*.json")
+# What a log must have; a "/" leads into a table.
+FIELDS = (
+    *("data", "labels", "method", "title", "seed", "training/seconds", "made_with/device"),
+    *("settings/model/name", "settings/surrogate", "settings/plan/steps"),
+    *(f"settings/plan/{name}" for name in ("optimiser", "learning_rate", "weight_decay")),
+)
+SEEDS, LEVEL = frozenset(range(5)), 0.01
+GIB_OF_CUDA = 2.0  # a process alone on its GPU has less than this besides its tensors
 
 
 class Track(NamedTuple):
@@ -54,30 +63,114 @@ def p_value(accuracies: Sequence[float], target: float) -> float | None:
     return float(stats.t.sf(t, len(accuracies) - 1))
 
 
-def logs() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every committed log of a semi-supervised run on CIFAR-10 evaluated on the test rows."""
-    for pattern in LOGS:
+Log = Mapping[str, Any]
+
+
+def logs() -> Iterator[tuple[Path, Log]]:
+    """Every committed log of a run on CIFAR-10 that was evaluated on the test rows."""
+    for file in sorted(ENTRIES.rglob("*.json")):
+        log = read(file)
+        if not on_held_out_labels(log):
+            yield file, checked(file, log)
+    for pattern in ELSEWHERE:
         for file in sorted(ROOT.glob(pattern)):
-            log = json.loads(file.read_text(encoding="utf-8"))
-            judged = "settings" in log and "held-out" not in log.get("judged_on", "")
-            if judged and log["data"] == "cifar10" and log["method"] in METHODS:
-                yield file, log
+            log = read(file)
+            if is_entry(log):
+                yield file, checked(file, log)
+    for record in image_labels.read_results().values():
+        if any(record["labels"] == track.labels for track in TRACKS):
+            yield image_labels.RESULTS, checked(image_labels.RESULTS, as_log(record))
 
 
-def entries(found: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def read(file: Path) -> Any:
+    """A file's content."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SystemExit(f"{file}: expected JSON; got {error}.") from error
+
+
+def on_held_out_labels(log: Any) -> bool:
+    """Whether the run was part of a search and never saw the test rows."""
+    return isinstance(log, dict) and "held-out" in log.get("judged_on", "")
+
+
+def is_entry(log: Any) -> bool:
+    """Whether a file among other results is a log of a run with the data of the speed run."""
+    if not (isinstance(log, dict) and "settings" in log and log.get("data") == "cifar10"):
+        return False
+    of_a_track = any(log.get("labels", track.labels) == track.labels for track in TRACKS)
+    return of_a_track and not on_held_out_labels(log)
+
+
+def as_log(record: Log) -> dict[str, Any]:
+    """A run of image_labels.py as a log."""
+    form = image_labels.FORMS[record["form"]]
+    return {
+        "data": "cifar10",
+        "labels": record["labels"],
+        "method": record["form"],
+        "title": form.title,
+        "seed": record["draw"],
+        "settings": {
+            "model": image_labels.NETWORKS[record["network"]],
+            "surrogate": form.surrogate,
+            "plan": record["plan"],
+        },
+        "metrics": record.get("metrics", {}),
+        "training": {key: record[key] for key in ("seconds", "diverged")},
+        "made_with": record["machine"],
+    }
+
+
+def checked(file: Path, log: Log) -> Log:
+    """The log, if it has every field and its data and labels are those of the speed run."""
+    missing = [path for path in FIELDS if not _has(log, path)]
+    measured = _has(log, "metrics/accuracy") or _has(log, "as_it_is/accuracy")
+    if not missing and not measured and not _diverged(log):
+        missing = ["metrics/accuracy"]
+    if missing:
+        raise SystemExit(f"{file}: the log lacks {', '.join(missing)}. See docs/speedrun.md.")
+    if log["data"] != "cifar10" or all(log["labels"] != track.labels for track in TRACKS):
+        raise SystemExit(
+            f"{file}: expected data 'cifar10' and {_numbers()} labels; got {log['data']!r} and "
+            f"{log['labels']}. Remove the file."
+        )
+    return log
+
+
+def _has(log: Any, path: str) -> bool:
+    for name in path.split("/"):
+        if not isinstance(log, Mapping) or name not in log:
+            return False
+        log = log[name]
+    return True
+
+
+def _diverged(log: Log) -> bool:
+    return bool(log["training"].get("diverged"))
+
+
+def _numbers() -> str:
+    *others, last = dict.fromkeys(f"{track.labels:,}" for track in TRACKS)
+    return f"{', '.join(others)} or {last}"
+
+
+def entries(found: Sequence[tuple[Path, Log]]) -> list[dict[str, Any]]:
     """The runs grouped by setting, the most accurate first, for each number of labels."""
-    together: dict[str, list[tuple[Path, Mapping[str, Any]]]] = {}
+    together: dict[str, list[tuple[Path, Log]]] = {}
     for file, log in found:
         settings = log["settings"]
         plan = {key: value for key, value in settings["plan"].items() if key != "seed"}
         alike = (log["labels"], log["method"], settings["model"], settings["surrogate"], plan)
-        key = json.dumps([*alike, log["made_with"]["device"]], sort_keys=True)
+        timed = "seconds_from_command" in log  # else one without it would spoil the others
+        key = json.dumps([*alike, timed, log["made_with"]["device"]], sort_keys=True)
         together.setdefault(key, []).append((file, log))
     rows = [entry(group) for group in together.values()]
     return sorted(rows, key=lambda row: (-row["labels"], -row["accuracy, %"]))
 
 
-def entry(group: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
+def entry(group: Sequence[tuple[Path, Log]]) -> dict[str, Any]:
     """One row of the board."""
     some = [log for _, log in group]
     first = some[0]
@@ -85,7 +178,6 @@ def entry(group: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
     accuracies = by_seed(some)
     seconds = [log.get("seconds_from_command", log["training"]["seconds"]) for log in some]
     mirrored = [100 * log["mirrored"]["accuracy"] for log in some if "mirrored" in log]
-    of_training = any("seconds_from_command" not in log for log in some)
     return {
         "labels": first["labels"],
         "method": first["title"],
@@ -94,12 +186,11 @@ def entry(group: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
         "optimiser": f"{plan['optimiser']}, rate {plan['learning_rate']:g}, "
         f"decay {plan['weight_decay']:g}",
         "GPU": first["made_with"]["device"],
-        "seeds": len(accuracies),
+        "seeds": len({log["seed"] for log in some}),
         "trainings": len(some),
         "seconds": round(statistics.mean(seconds), 1),
         "longest": round(max(seconds), 1),
-        "seconds are": "training" if of_training else "from the command",
-        "accuracy, %": round(statistics.mean(accuracies), 2),
+        "accuracy, %": round(statistics.mean(accuracies), 2) if accuracies else 0.0,
         "± (95 %)": _half_width(accuracies),
         "mirrored, %": round(statistics.mean(mirrored), 2) if len(mirrored) == len(some) else None,
         "p": {
@@ -107,15 +198,34 @@ def entry(group: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
             for track in TRACKS
             if track.labels == first["labels"]
         },
-        "logs": [str(file.relative_to(ROOT)) for file, _ in group],
+        "misses": list(missed(some)),
+        "logs": list(dict.fromkeys(str(file.relative_to(ROOT)) for file, _ in group)),
     }
+
+
+def missed(group: Sequence[Log]) -> Iterator[str]:
+    """The rules that an entry does not meet, the target aside."""
+    found = SEEDS & {log["seed"] for log in group}
+    if found != SEEDS:
+        yield f"{len(found)} of {len(SEEDS)} seeds"
+    if diverged := sum(map(_diverged, group)):
+        yield f"{diverged} of {len(group)} trainings diverged"
+    if any("seconds_from_command" not in log for log in group):
+        yield "timed from the start of training"
+    others = [log.get("gpu_gib_of_others") for log in group]
+    if None in others:
+        yield "other use of the GPU not recorded"
+    elif (most := max(others)) > GIB_OF_CUDA:
+        yield f"GPU shared ({most:.1f} GiB)"
+    if any((log["method"], log["labels"]) in image_labels.SELECTED_ON for log in group):
+        yield "method selected on the test set"
 
 
 def by_seed(group: Sequence[Mapping[str, Any]]) -> list[float]:
     """Accuracy in percent, without mirroring; for a seed trained twice, the mean of both."""
     seeds: dict[int, list[float]] = {}
-    for log in group:
-        accuracy = log.get("as_it_is", log["metrics"])["accuracy"]
+    for log in (log for log in group if not _diverged(log)):
+        accuracy = log["as_it_is" if "as_it_is" in log else "metrics"]["accuracy"]
         seeds.setdefault(log["seed"], []).append(100 * accuracy)
     return [statistics.mean(values) for values in seeds.values()]
 
@@ -142,10 +252,9 @@ def holder(track: Track, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
 
 
 def counts(row: Mapping[str, Any], target: str) -> bool:
-    """Whether an entry reaches a target by the rules: five seeds, p < 0.01, full time."""
+    """Whether an entry reaches a target, with p < 0.01, and meets all other rules."""
     p = row["p"][target]
-    timed = row["seconds are"] == "from the command"
-    return bool(row["seeds"] >= LEAST_SEEDS and timed and p is not None and p < LEVEL)
+    return not row["misses"] and p is not None and p < LEVEL
 
 
 def board(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -155,7 +264,7 @@ def board(rows: Sequence[Mapping[str, Any]]) -> str:
         "",
         "Made from the committed logs by `python benchmarks/speedrun.py`; the rules are in "
         "[docs/speedrun.md](../../docs/speedrun.md). p is from a one-sided t-test that the mean "
-        "over seeds reaches the target.",
+        "over seeds reaches the target; a seed trained twice has the mean of both.",
         "",
     ]
     lines += ["| labels | target | goal | record |", "|---:|---:|---:|:---|"]
@@ -187,9 +296,14 @@ def _entries(rows: Sequence[Mapping[str, Any]], labels: int) -> Iterator[str]:
         mirrored = "–" if row["mirrored, %"] is None else f"{row['mirrored, %']:.2f}"
         yield (
             f"| {row['method']} | {row['network']}, {row['optimiser']} | {row['steps']:,} "
-            f"| {row['GPU']} | {row['seeds']} | {row['seconds']:.0f} ({row['longest']:.0f}) "
+            f"| {row['GPU']} | {_seeds(row)} | {row['seconds']:.0f} ({row['longest']:.0f}) "
             f"| {row['accuracy, %']:.2f}{half} | {mirrored} | {tests} | {_why(row)} | {logs} |"
         )
+
+
+def _seeds(row: Mapping[str, Any]) -> str:
+    again = row["trainings"] != row["seeds"]
+    return f"{row['seeds']}" + f" ({row['trainings']} trainings)" * again
 
 
 def _p_text(p: float | None) -> str:
@@ -197,14 +311,9 @@ def _p_text(p: float | None) -> str:
 
 
 def _why(row: Mapping[str, Any]) -> str:
-    reasons = []
-    if row["seeds"] < LEAST_SEEDS:
-        reasons.append(f"{row['seeds']} of {LEAST_SEEDS} seeds")
-    if row["seconds are"] == "training":
-        reasons.append("timed from the start of training")
-    if not reasons and not any(counts(row, target) for target in row["p"]):
-        reasons.append("not at the target")
-    return "no: " + ", ".join(reasons) if reasons else "yes"
+    if row["misses"]:
+        return "no: " + ", ".join(row["misses"])
+    return "yes" if any(counts(row, target) for target in row["p"]) else "no: not at the target"
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ from dessl.recipes.predictor import (
     predicted_log_proba,
 )
 from dessl.teachers import NetworkSetting, Pooled, State, Taught
+from dessl.teachers.patches import Patches
 from dessl.teachers.rows import columns_of
 
 FORMAT = 2
@@ -388,8 +389,9 @@ def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> Pool
     shape = settings["input"]["shape"]
     columns = columns_of(shape)
     if state.settings.get("on_features"):
-        blank = torch.zeros(1, *shape, dtype=torch.uint8)
-        columns = model.features(blank).shape[1]
+        columns = model.features(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]
+    elif patches := Patches.from_state(state.tensors):
+        columns = patches.directions.shape[1]
     for name, part in state.tensors.items():
         if name.endswith("space.mean") and part.numel() != columns:
             raise ValueError(f"its pool reads {part.numel()} columns and its rows have {columns}")

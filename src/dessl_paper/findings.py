@@ -4,6 +4,9 @@ A number agrees with the paper's only if it is equivalent: the 95 % interval of 
 within a margin, 1 point for shares and a tenth of the paper's number for anything else. It differs
 if the interval, widened for the number of cells that are looked at together (Bonferroni), excludes
 zero and is not within the margin. Everything else is inconclusive.
+
+The same holds for a difference between two methods. If it is significant and has the paper's sign,
+but its size does not agree, it agrees in direction only; with the opposite sign it differs.
 """
 
 import math
@@ -18,9 +21,10 @@ from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed, printed
 from dessl_paper.wording import amount, listed, located, p_text, plain, written
 
-Outcome = Literal["agrees", "differs", "open", "fact"]
+Outcome = Literal["agrees", "direction", "differs", "open", "fact"]
 HEADINGS: dict[Outcome, str] = {
     "agrees": "Agrees with the paper",
+    "direction": "Agrees in direction only",
     "differs": "Does not agree",
     "open": "Inconclusive",
     "fact": "Other observations",
@@ -57,6 +61,7 @@ def counted(findings: Sequence[Finding]) -> str:
     """
     wordings = {
         "agrees": ("agrees", "agree"),
+        "direction": ("agrees in direction only", "agree in direction only"),
         "differs": ("does not agree", "do not agree"),
         "open": ("is inconclusive", "are inconclusive"),
     }
@@ -226,7 +231,7 @@ def gap(metric: str, one: Level) -> str:
 def direction_finding(results: Results, one: Comparison, at: str = "") -> Finding | None:
     """One sentence on one difference, or None if we have none.
 
-    It agrees or differs if ours is significant, and is open if ours may be chance or is infinite.
+    :func:`agreement` decides; it is open if ours is infinite or the paper's is 0.
 
     Args:
         results: The experiment.
@@ -246,9 +251,27 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
     theirs = f"{amount(one.metric, one.paper)} {side}"
     same = "the same direction" if one.same_direction else "not the same direction"
     text += f"; in the paper it is {theirs}: {same}"
-    if not one.clear:
-        return Finding("open", f"{text}, but our difference may be chance.")
-    return Finding("agrees" if one.same_direction else "differs", f"{text}.")
+    text += "" if one.clear else ", but our difference may be chance"
+    return Finding(agreement([one]), f"{text}; {_size_text(one)}.")
+
+
+def size(one: Comparison) -> Level:
+    """Our difference and the paper's."""
+    half = None if one.n < 2 else (one.high - one.low) / 2
+    return Level("", Average(one.difference, half, one.n), Printed(one.paper))
+
+
+def _size_text(one: Comparison) -> str:
+    """Whether the size of our difference is the paper's, in words."""
+    found = size(one)
+    words = {
+        "agrees": f"the size agrees within {margin_text(one.metric)}",
+        "differs": "the size differs",
+        "open": "whether the size agrees is inconclusive",
+    }[found.outcome(one.metric)]
+    if math.isnan(found.reach):
+        return words
+    return f"{words} (ours minus the paper's: {' to '.join(ends(one.metric, found))})"
 
 
 def difference_text(results: Results, one: Comparison) -> str:
@@ -279,7 +302,7 @@ def with_sign(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def agreement_text(found: Sequence[Comparison], what: str) -> str:
-    """How many differences have the paper's sign, and how many of the significant ones.
+    """How many differences have the paper's sign, how many significant ones, and its size.
 
     Args:
         found: Result of :func:`with_sign`.
@@ -291,19 +314,25 @@ def agreement_text(found: Sequence[Comparison], what: str) -> str:
     if clear:
         same = sum(one.same_direction for one in clear)
         text += f", and in {same} of the {len(clear)} where ours is significant (p < {CLEAR})"
-    return text
+    wordings = {"agrees": "agrees", "differs": "differs", "open": "is inconclusive"}
+    sizes = [size(one).outcome(one.metric, len(found)) for one in found]
+    counts = [f"{words} in {sizes.count(key)}" for key, words in wordings.items() if key in sizes]
+    return f"{text}; the size {listed(counts)}"
 
 
 def agreement(found: Sequence[Comparison]) -> Outcome:
-    """The outcome of several differences: that of the significant ones, if they agree.
+    """The outcome of one difference, or of several together.
 
-    One significant difference with the opposite sign is a disagreement. With many differences, one
-    may be significant by chance, so the outcome is open if most of all differences have the
-    opposite sign.
+    One significant difference with the opposite sign is a disagreement, and they agree if all sizes
+    do. Otherwise significant ones agree in direction only; with many differences, one may be
+    significant by chance, so not if most of all differences have the opposite sign.
     """
     clear = [one.same_direction for one in found if one.clear]
-    if not clear:
-        return "open"
     if not all(clear):
         return "differs"
-    return "agrees" if 2 * sum(one.same_direction for one in found) >= len(found) else "open"
+    sizes = {size(one).outcome(one.metric, len(found)) for one in found}
+    if sizes == {"agrees"}:
+        return "agrees"
+    if clear and 2 * sum(one.same_direction for one in found) >= len(found):
+        return "direction"
+    return "differs" if "differs" in sizes else "open"

@@ -28,6 +28,7 @@ from dessl_paper.wording import data_title, lambda_text, listed, plain, title
 SUMMARY = "summary.json"
 CLAIMED: dict[Outcome, tuple[str, str, str]] = {  # sign, word and tone
     "agrees": ("✓", "agrees", "good"),
+    "direction": ("≈", "direction only", "open"),
     "differs": ("✗", "does not agree", "bad"),
     "open": ("?", "inconclusive", "open"),
 }
@@ -256,9 +257,10 @@ def _claims(findings: Sequence[Finding]) -> Markup | None:
     note = (
         "Agrees: the 95 % interval of the difference from the paper's number lies within the "
         f"margin ({100 * POINTS:g} point for shares, {100 * RELATIVE:g} % of the paper's number "
-        "otherwise), or a difference between methods is significant and has the paper's sign. Does "
-        "not agree: the interval, widened for the number of cells, excludes zero, or a difference "
-        "is significant and has the opposite sign. Everything else is inconclusive."
+        "otherwise). Direction only: a difference between methods is significant and has the "
+        "paper's sign, but its size does not agree. Does not agree: the interval, widened for the "
+        "number of cells, excludes zero, or a difference is significant and has the opposite sign. "
+        "Everything else is inconclusive."
     )
     return section(
         "Claims",

@@ -87,6 +87,95 @@ def test_the_settings_are_those_of_the_committed_trainings(
     assert found["method"] == method
 
 
+def test_the_forms_of_image_labels_are_built_as_there(benchmark, script) -> None:
+    labels = script("image_labels")
+    assert {"softmatch", "softmatch_ssl"} <= set(benchmark.FORMS)
+    for name in ("softmatch", "softmatch_ssl", "bounded_star"):
+        options = benchmark.arguments(
+            ["--method", name, "--labels", "250", "--setting", "width-64"]
+        )
+        experiment = benchmark.chosen(options)
+        (cell,) = benchmark.cells_of(experiment)
+        form = labels.FORMS[name]
+        assert (cell.method.title, cell.lam) == (form.title, form.lam)
+        assert cell.method.surrogate == form.surrogate
+        assert experiment.model == labels.NETWORKS["fast_cifar"]
+        assert (cell.data.labels, cell.data.draw) == (250, "balanced")
+        plan, ours = cell.plan(experiment).as_dict(), experiment.plan | {"steps": labels.STEPS}
+        theirs = labels.load_experiment("fixmatch-cifar10", "fast").plan
+        expected = {**theirs, **form.plan, "risk": form.risk, "lam": form.lam, "seed": 0}
+        expected |= {"steps": labels.STEPS, "evaluate_every": ours["evaluate_every"]}
+        assert plan == labels.TrainPlan.from_dict(expected).as_dict()
+
+
+@pytest.mark.parametrize("labels", [4000, 250, 40])
+@pytest.mark.parametrize("setting", ["five-minutes", "ten-minutes", "width-64"])
+def test_every_setting_has_a_small_form_for_every_number_of_labels(
+    benchmark, setting: str, labels: int, tmp_path: Path, no_public_sets
+) -> None:
+    out = tmp_path / "out.json"
+    given = ["--smoke", "--setting", setting, "--labels", str(labels), "--method", "softmatch"]
+    with no_public_sets():
+        benchmark.main([*given, "--out", str(out)])
+    found = json.loads(out.read_text())
+    assert (found["title"], found["settings"]["plan"]["steps"]) == ("DeSoftMatch", 2)
+    assert found["seconds_from_command"] > found["training"]["seconds"]
+    assert found["gpu_gib_of_others"] is None  # there is none
+
+
+def test_the_steps_of_timed_settings_follow_from_committed_logs(benchmark) -> None:
+    results = Path(benchmark.__file__).parent / "results"
+    before = []
+    for width, rate in benchmark.STEPS_PER_SECOND.items():
+        log = json.loads((results / f"fixmatch_ten_minutes_{width}.json").read_text())
+        rates = [evaluation["steps_per_second"] for evaluation in log["history"]]
+        assert rate == pytest.approx(np.median(rates), rel=0.005)
+        first = log["history"][0]
+        before.append(first["step"] / first["steps_per_second"] - first["step"] / rate)
+    assert max(before) == pytest.approx(49, abs=1)  # compiling, as the comment says
+    for name, minutes in (("five-minutes", 5), ("ten-minutes", 10)):
+        setting = benchmark.SETTINGS[name]
+        seconds = setting["plan"]["steps"] / benchmark.STEPS_PER_SECOND[setting["width"]]
+        assert 60 * minutes - 10 < seconds + benchmark.SECONDS_BEFORE <= 60 * minutes
+    assert benchmark.steps_within(5, 96) == 16_500
+
+
+def test_a_resumed_run_is_not_timed_from_the_command(
+    benchmark, tmp_path: Path, capsys, no_public_sets
+) -> None:
+    given = ["--smoke", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out.json")]
+    with no_public_sets():
+        benchmark.main(given)
+        assert "seconds_from_command" in json.loads((tmp_path / "out.json").read_text())
+        benchmark.main(given)
+    assert "seconds_from_command" not in json.loads((tmp_path / "out.json").read_text())
+    assert "from the start of training (resumed)" in capsys.readouterr().out
+
+
+def test_a_run_that_diverges_leaves_its_log(
+    benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_public_sets
+) -> None:
+    def diverged(*_: object, **__: object):
+        return benchmark.Diverged("the run diverged at step 1.", 2.0)
+
+    monkeypatch.setattr(benchmark, "trained_alone", diverged)
+    with no_public_sets(), pytest.raises(SystemExit, match="the run diverged at step 1"):
+        benchmark.main(["--smoke", "--out", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["training"]["diverged"] == "the run diverged at step 1."
+
+
+def test_kernels_are_compiled_anew(benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "before")
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    with benchmark.fresh_kernels():
+        folder = Path(benchmark.os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        assert not folder.exists()
+        assert "TRITON_CACHE_DIR" in benchmark.os.environ
+    assert benchmark.os.environ["TORCHINDUCTOR_CACHE_DIR"] == "before"
+    assert "TRITON_CACHE_DIR" not in benchmark.os.environ
+
+
 def test_a_seed_below_zero_is_refused(benchmark, capsys) -> None:
     with pytest.raises(SystemExit):
         benchmark.arguments(["--seed", "-1"])

@@ -8,7 +8,7 @@ import openpyxl
 import pytest
 import torch
 
-from dessl.cli.columns import labelled_numbers, propensity_column, text_column
+from dessl.cli.columns import group_names, labelled_numbers, propensity_column, text_column
 from dessl.data import DataError, Part
 
 ROWS = Part(torch.zeros(3, 1), torch.tensor([0, -1, 1]))
@@ -35,6 +35,13 @@ def test_columns_are_those_of_the_sheet_asked_for(book: str) -> None:
     assert numbers[[0, 2]].tolist() == [0.5, 0.25]
     given = propensity_column(book, "chance", 3, sheet="second")
     assert given[[0, 2]].tolist() == [0.5, 0.25]
+
+
+def test_rows_without_a_value_are_a_group_with_a_name(book: str, tmp_path: Path) -> None:
+    assert group_names(book, "chance", ROWS, sheet="second").tolist() == ["0.5", "(empty)", "0.25"]
+    (tmp_path / "a.csv").write_text("llm,x\nyes,1\n,2\nno,3\n")
+    found = group_names(str(tmp_path / "a.csv"), "llm", ROWS)
+    assert found.tolist() == ["yes", "(empty)", "no"]
 
 
 READERS = (

@@ -41,7 +41,7 @@ def test_the_bare_command_explains_itself(cli: Cli) -> None:
 
 def test_a_rebuilt_file_is_told_from_the_publishers(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "medmnist").mkdir()
-    (tmp_path / str(DATASETS["dermamnist"].rebuilt)).write_bytes(b"")
+    (tmp_path / DATASETS["dermamnist"].rebuilt[0].path).write_bytes(b"")
     (tmp_path / "medmnist" / "breastmnist.npz").write_bytes(b"")
     shown = json.loads(cli("datasets", "list", "--root", tmp_path, "--json")[1])
     here = {row["name"]: row["here"] for row in shown}

@@ -145,6 +145,39 @@ def test_an_answer_that_is_no_class_can_be_emptied(
     assert code == 2
     assert "got 'hm' in 7 rows. Empty these cells" in err
     assert "--missing-label" not in err  # which dessl predict does not have
+    assert "or pass --other-answers missing" in err
+    missing = ("--other-answers", "missing", "--out", tmp_path / "p.csv")
+    code, _, err = cli("predict", listening, source, *missing)
+    assert code == 0, err
+    assert "7 answers of 'llm' are not classes and count as no answer: 'hm' in 7 rows." in err
+    assert "7 of 8 rows have no answer" in err
+    code, _, err = cli("evaluate", listening, answers, "--other-answers", "missing")
+    assert code == 0, err
+
+
+def test_other_spellings_are_read_and_other_answers_left_out(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    source, run = tmp_path / "messy.csv", tmp_path / "run"
+    text = answers.read_text().replace("not sure", "N/A").replace(",yes,0", ", YES ,0")
+    source.write_text(text)
+    command = ("fit", source, "--label", "gold", "--teacher", "llm", "--teacher-at-prediction")
+    options = ("--ignore", "p(no)", "--ignore", "p(yes)", "--steps", 5, "--out", run)
+    code, _, err = cli(*command, *options)
+    assert code == 2
+    assert "got 'N/A' in 44 rows" in err
+    assert "--other-answers missing for all such answers" in err
+    assert "if no gold label has this class, label some rows of it" in err
+    code, _, err = cli(*command, "--other-answers", "missing", *options)
+    assert code == 0, err
+    assert "44 answers of 'llm' are not classes and count as no answer: 'N/A' in 44 rows." in err
+    assert "answers of 'llm' were read as a class that differs only in upper and lower" in err
+    assert "such as 'YES' as 'yes'" in err
+    assert len(read_facts(run).warnings) >= 2
+    assert load_model(run / "model").class_names == ("no", "yes")
+    code, _, err = cli("predict", run, source, "--out", tmp_path / "p.csv")  # as in training
+    assert code == 0, err
+    assert "44 answers" in err
 
 
 def test_a_run_with_teachers_has_no_complete_case(
@@ -242,6 +275,26 @@ def test_a_killed_run_is_resumed_where_it_was(
     assert (halted / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_path: Path) -> None:
+    run, other, moved = tmp_path / "run", tmp_path / "other.csv", tmp_path / "moved.csv"
+    options = ("--label", "gold", "--teacher", "p", "--ignore", "llm", "--steps", 5)
+    code, _, err = cli("fit", answers, *options, "--out", run)
+    assert code == 0, err
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    other.write_text(answers.read_text().replace(",yes,", ",no,", 1))
+    moved.write_bytes(answers.read_bytes())
+    for changed, told in {
+        (other, *options): f"run has a different run (DATA: {answers} there, {other} now)",
+        (answers, *options, "--teacher-at-prediction"): "--teacher-at-prediction: False there",
+        (answers, *options, "--seed", 1): "--seed: 0 there, 1 now",
+    }.items():
+        code, _, err = cli("fit", *changed, "--out", run)
+        assert (code, told in err) == (2, True), err
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert "already finished" in cli("fit", answers, *options, "--out", run)[2]
+    assert cli("fit", moved, *options, "--out", run)[0] == 0  # the same rows, elsewhere
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -251,7 +304,10 @@ def test_a_killed_run_is_resumed_where_it_was(
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
+        (("--teacher", "p", "--propensity", "a"), "Draw gold labels at random; or fit without "
+         "--teacher; or, for an unbiased evaluation of this student, run dessl evaluate"),
         (("--teacher-at-prediction",), "needs --teacher"),
+        (("--other-answers", "missing"), "--other-answers needs --teacher"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(

@@ -162,10 +162,15 @@ def test_an_absent_set_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "svhn/train_32x32.mat",
         "svhn/test_32x32.mat",
         "http://ufldl.stanford.edu/housenumbers/train_32x32.mat",
+        "svhn_rebuilt with train_32x32.mat and test_32x32.mat",
+        "svhn_rebuilt.npz",
         "set DESSL_DATA",
         "download=True",
     ):
         assert part in message
+    with pytest.raises(DataError) as caught:
+        load("mnist", root=tmp_path / "root", download=False)
+    assert "rebuilt" not in str(caught.value)
 
 
 def test_half_a_set_is_not_taken_for_one(tmp_path: Path) -> None:
@@ -234,13 +239,54 @@ def test_the_cache_is_where_the_system_keeps_caches(
     assert REAL_CACHE() == Path(expected)
 
 
-def test_files_that_scipy_reads_must_be_the_publishers(tmp_path: Path) -> None:
-    (tmp_path / "svhn").mkdir()
-    for part in ("train", "test"):
-        arrays = {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.ones((2, 1))}
-        scipy.io.savemat(tmp_path / "svhn" / f"{part}_32x32.mat", arrays)
-    with pytest.raises(DataError, match=r"train_32x32.mat: expected .* the checksum md5:e26dedcc"):
+def write_svhn(folder: Path, **sizes: int) -> None:
+    folder.mkdir()
+    for part, n in sizes.items():
+        digits = (np.arange(n) % 10).astype(np.uint8)
+        arrays = {
+            "X": np.broadcast_to(digits, (32, 32, 3, n)),
+            "y": np.where(digits == 0, 10, digits)[:, None],
+        }
+        scipy.io.savemat(folder / f"{part}_32x32.mat", arrays)
+
+
+def test_svhn_must_be_the_publishers_outside_the_folder_of_rebuilt_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch, "svhn", sizes=(12, 0, 3))
+    write_svhn(tmp_path / "svhn", train=12, test=3)
+    with pytest.raises(
+        DataError, match=r"train_32x32.mat: expected .* the checksum md5:e26d.* svhn_rebuilt"
+    ):
         load("svhn", root=tmp_path, download=False)
+    (tmp_path / "svhn").rename(tmp_path / "svhn_rebuilt")
+    with pytest.warns(UserWarning, match="svhn_rebuilt is not the publisher's file but rebuilt"):
+        data = load("svhn", root=tmp_path, download=False)
+    assert find("svhn", root=tmp_path) == (tmp_path, True)
+    assert data.name == "svhn (rebuilt)"
+    assert data.y.tolist() == [*range(10), 0, 1]
+    assert torch.equal(data.x.float().mean((1, 2, 3)), data.y.float())
+    assert data.validation is None
+    assert data.test is not None
+    assert data.test.y.tolist() == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:.*rebuilt")
+@pytest.mark.parametrize(
+    ("sizes", "complaint"),
+    [
+        ({"train": 12}, r"svhn_rebuilt.test_32x32.mat: expected a MATLAB file.*got no such file"),
+        ({}, r"svhn_rebuilt.train_32x32.mat: expected a MATLAB file.*got no such file"),
+        ({"train": 12, "test": 4}, r"svhn \(rebuilt\): expected \(12, 0, 3\).*got \(12, 0, 4\)"),
+    ],
+)
+def test_a_rebuilt_svhn_must_be_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int], complaint: str
+) -> None:
+    shrink(monkeypatch, "svhn", sizes=(12, 0, 3))
+    write_svhn(tmp_path / "svhn_rebuilt", **sizes)
+    with pytest.raises(DataError, match=complaint):
+        load("svhn", root=tmp_path)
 
 
 def test_only_named_sets_may_be_rebuilt(tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def test_cifar10_has_as_many_of_each_class() -> None:
     np.testing.assert_array_equal(ours, records[:, 1:])
 
 
+def test_svhn_has_the_published_class_counts() -> None:
+    data, place = loaded("svhn"), find("svhn")
+    assert place is not None
+    assert ("rebuilt" in data.name) == place.rebuilt
+    assert data.test is not None
+    assert torch.bincount(data.y).tolist() == [
+        *(4948, 13861, 10585, 8497, 7458),
+        *(6882, 5727, 5595, 5045, 4659),
+    ]
+    assert torch.bincount(data.test.y).tolist() == [
+        *(1744, 5099, 4149, 2882, 2523),
+        *(2384, 1977, 2019, 1660, 1595),
+    ]
+
+
 @pytest.mark.parametrize("name", TOTALS)
 def test_medmnist_has_the_published_class_totals(name: str) -> None:
     data = loaded(name)

@@ -93,8 +93,8 @@ def test_each_outcome_has_its_own_sentence() -> None:
 @pytest.mark.parametrize(
     ("signs", "clear", "outcome"),
     [
-        ([1, 1], [True, True], "agrees"),
-        ([1, -1], [True, False], "agrees"),
+        ([1, 1], [True, True], "direction"),
+        ([1, -1], [True, False], "direction"),
         ([1, -1], [True, True], "differs"),
         ([-1, 1], [True, False], "differs"),
         ([-1, -1], [False, False], "open"),
@@ -110,6 +110,25 @@ def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outc
     assert agreement(found) == outcome
 
 
+@pytest.mark.parametrize(
+    ("difference", "half", "outcome"),
+    [  # the paper's is −0.070, of which the margin is a tenth
+        (-0.071, 0.002, "agrees"),
+        (-0.030, 0.008, "direction"),  # significant, but less than half of the paper's
+        (-0.060, 0.050, "direction"),  # significant, and too wide to know its size
+        (-0.010, 0.020, "differs"),  # may be chance, but is not the paper's size
+        (-0.030, 0.060, "open"),
+        (+0.030, 0.008, "differs"),
+    ],
+)
+def test_a_difference_agrees_only_within_the_margin(
+    difference: float, half: float, outcome: str
+) -> None:
+    one = comparison("cross_entropy", difference, 0.5 if half > abs(difference) else 0.01, -0.07)
+    one = dataclasses.replace(one, low=difference - half, high=difference + half)
+    assert agreement([one]) == outcome
+
+
 def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
     results_of: Callable[..., Results],
 ) -> None:
@@ -123,7 +142,8 @@ def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
 
 
 def test_counts_are_said_in_words() -> None:
-    findings = [Finding("agrees", ""), Finding("differs", ""), Finding("open", "")]
+    findings = [Finding(kind, "") for kind in ("agrees", "direction", "differs", "open")]
     assert counted(findings) == (
-        "Of 3 comparisons with the paper, 1 agrees, 1 does not agree and 1 is inconclusive."
+        "Of 4 comparisons with the paper, 1 agrees, 1 agrees in direction only, 1 does not agree "
+        "and 1 is inconclusive."
     )

@@ -21,8 +21,9 @@ from dessl import DeSSLClassifier
 from dessl.recipes import fit
 from dessl.recipes.fit import Fitted
 from dessl.saved import SavedModelError
+from dessl.sklearn import SemiSupervisedSplit
 from dessl.surrogates import Entropy, Smooth, Teacher
-from dessl.teachers import NetworkSetting, learn_from_answers
+from dessl.teachers import Answers, NetworkSetting, learn_from_answers
 
 FAST = {"steps": 15, "networks": 1, "random_state": 0}
 
@@ -532,9 +533,11 @@ class TestTeachersAnswers:
             ({"surrogate": "entropy"}, {}, "surrogate of DeSSLClassifier cannot be used"),
             ({"teachers": ["graph"]}, {}, "teachers of DeSSLClassifier cannot be used"),
             ({}, {"sample_weight": np.ones(200)}, "sample_weight cannot be used"),
-            ({}, {"propensity": np.ones(200)}, "propensity cannot be used .* Omit propensity"),
+            ({}, {"propensity": np.ones(200)}, "propensity cannot be used .* Draw them at random"),
             ({}, {"teachers": [np.zeros(5, int)]}, "must cover the 200 rows"),
             ({}, {"teachers": ["a", "b"]}, "one entry for each teacher"),
+            ({"networks": 2}, {}, "networks of DeSSLClassifier cannot be used"),
+            ({"safe": False}, {}, "safe of DeSSLClassifier cannot be used"),
             ({}, {"teachers": []}, "one entry for each teacher"),
             ({}, {"teachers": None, "at_prediction": True}, "needs teachers="),
         ],
@@ -545,6 +548,39 @@ class TestTeachersAnswers:
         X, few, _ = rows
         with pytest.raises(ValueError, match=message):
             DeSSLClassifier(**options).fit(X, few, **{"teachers": [answered], **more})
+
+    def test_answers_given_to_the_constructor_are_refused(
+        self, rows: tuple, answered: np.ndarray
+    ) -> None:
+        X, few, _ = rows
+        for teachers in ([answered], answered, [Answers.of(answered, ("0", "1", "2"))]):
+            with pytest.raises(ValueError, match=r"belong in fit\(X, y, teachers=\[answers\]\)"):
+                DeSSLClassifier(teachers=teachers).fit(X, few)
+
+    def test_answers_are_scored_and_split_with_the_rows(
+        self, rows: tuple, answered: np.ndarray, student: DeSSLClassifier
+    ) -> None:
+        X, few, y = rows
+        heard = student.predict(X, [answered])
+        assert student.score(X, y, teachers=[answered]) == (heard == y).mean()
+        assert student.score(X, y, teachers=answered.tolist()) == (heard == y).mean()
+        clf, cv = DeSSLClassifier(steps=3, random_state=0), SemiSupervisedSplit(2)
+        for one in (answered, pd.Series(answered), answered.tolist()):
+            found = cross_val_score(clf, X, few, cv=cv, params={"teachers": one})
+            assert np.isfinite(found).all()
+        with pytest.raises(ValueError, match="pass one teacher's array itself"):
+            cross_val_score(
+                clf, X, few, cv=cv, params={"teachers": [answered]}, error_score="raise"
+            )
+
+    def test_progress_is_printed(
+        self, rows: tuple, answered: np.ndarray, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        X, few, _ = rows
+        DeSSLClassifier(steps=3, verbose=1, random_state=0).fit(X, few, teachers=[answered])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[:2] == ["Training gold-only networks", "Training students"]
+        assert lines[-1].startswith("Fitted in ")
 
     def test_answers_for_a_model_that_takes_none_are_refused(
         self, rows: tuple, answered: np.ndarray, fitted: DeSSLClassifier

@@ -8,7 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from dessl import DeSSLClassifier
-from dessl.estimator.targets import codes_and_classes
+from dessl.estimator.targets import codes_and_classes, teachers_answers
 
 
 @pytest.mark.parametrize(
@@ -209,3 +209,36 @@ class TestPropensity:
         clf.fit(self.X[order], self.CODES[order], propensity=self.PHI[order])
         same = self.fit(self.PHI).propensity_.values[:20]
         assert np.array_equal(clf.propensity_.values[:20], same)  # labelled rows come first, sorted
+
+
+class TestTeachersAnswers:
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[7, 3, 5])
+    SAID = pd.Series(["no", "yes", None], index=[7, 3, 5])
+
+    def test_answers_with_the_index_of_x_or_without_one(self) -> None:
+        for said in (self.SAID, self.SAID.to_numpy(), self.SAID.to_list()):
+            (found,) = teachers_answers([said], ("no", "yes"), self.X)
+            assert found.values.tolist() == [0, 1, -1]
+        (found,) = teachers_answers(self.SAID, ("no", "yes"), self.X.to_numpy())
+        assert found.values.tolist() == [0, 1, -1]
+
+    def test_another_index_is_refused(self) -> None:
+        for said in (self.SAID.sort_index(), self.SAID.reset_index(drop=True)):
+            for one in (said, pd.get_dummies(said).astype(float)):
+                with pytest.raises(ValueError, match=r"index .* differs .* answers.loc\[X.index\]"):
+                    teachers_answers([one], ("no", "yes"), self.X)
+
+    def test_answers_go_on_with_the_rows_of_x_unlabelled(self) -> None:
+        more = pd.DataFrame({"a": [4.0]}, index=[1])
+        every = pd.concat([self.SAID, pd.Series(["yes"], index=[1])])
+        for said in (every, every.reset_index(drop=True)):
+            assert len(teachers_answers([said], ("no", "yes"), self.X, more)[0]) == 4
+        with pytest.raises(ValueError, match="index of a teacher's answers differs"):
+            teachers_answers([every.sort_index()], ("no", "yes"), self.X, more)
+        with pytest.raises(ValueError, match="then the 1 of X_unlabelled; got 3"):
+            teachers_answers([self.SAID], ("no", "yes"), self.X, more)
+
+    def test_teachers_by_name(self) -> None:
+        said = {"gpt": self.SAID, "crowd": ["no", "no", "yes"]}
+        found = teachers_answers(said, ("no", "yes"), self.X)
+        assert [one.name for one in found] == ["gpt", "crowd"]

@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from dessl import DeSSLClassifier, SavedModel, save_model
+from dessl import DeSSLClassifier, SavedModel, load_model, save_model
 from dessl.export import ExportError, export_model, files, serving_rows
 from dessl.recipes.predictor import Predictor
 from dessl.teachers import Graph, Kernel, Linear, Trees
+from dessl.teachers.patches import Patches
 
 FAST = {"steps": 5, "networks": 1, "lam": 0.5, "random_state": 0}
 
@@ -120,3 +121,24 @@ def test_a_description_that_is_none_is_said(tmp_path: Path, content: str) -> Non
     (tmp_path / "model.json").write_text(content)
     with pytest.raises(ValueError, match=r"model\.json: expected the description"):
         serving_rows(tmp_path / "model.json", pd.DataFrame({"a": [1.0]}))
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
+def test_a_pool_on_patches_of_images(tmp_path: Path, suffix: str) -> None:
+    draw = np.random.default_rng(0)
+    X = draw.integers(60, size=(140, 1, 20, 20), dtype=np.uint8)
+    labels = np.arange(140) % 2
+    X[labels == 1, 0, 4:8] += 100
+    y = np.where(np.arange(140) < 60, labels, -1)
+    clf = DeSSLClassifier(steps=3, networks=2, random_state=0).fit(X, y)
+    save_model(tmp_path / "model", clf._saved)
+    saved = load_model(tmp_path / "model")
+    assert isinstance(saved.model.pool.columns, Patches)
+    expected = clf.predict_proba(X)
+    assert np.array_equal(saved.predict_proba(X).numpy(), expected)
+    found = export_model(tmp_path / f"model.{suffix}", saved)
+    if suffix == "onnx":
+        exported = of_onnx(found.path, X)
+    else:
+        exported = torch.export.load(found.path).module()(torch.from_numpy(X)).numpy()
+    assert np.abs(exported - expected).max() < 1e-5

@@ -1,10 +1,17 @@
 """A teacher's answers: reading them, and calibrating classes without probabilities."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from dessl.teachers.answers import BELIEF, Answers, as_answers, calibrated_confusion
+from dessl.teachers.answers import (
+    BELIEF,
+    Answers,
+    as_answers,
+    calibrated_confusion,
+    warn_of_chance,
+)
 
 NAMES = ("ham", "odd", "spam")
 
@@ -24,6 +31,43 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
     torch.testing.assert_close(answers.probabilities[1], torch.full((3,), 1 / 3))
 
 
+def test_the_columns_of_a_frame_are_read_by_name() -> None:
+    frame = pd.DataFrame([[0.7, 0.2, 0.1]], columns=["spam", "ham", "odd"])
+    for named in (frame, frame.add_prefix("p_"), frame.rename(columns="p({})".format)):
+        values = Answers.of(named, NAMES).values
+        torch.testing.assert_close(values, torch.tensor([[0.2, 0.1, 0.7]]))
+    with pytest.raises(ValueError, match=r"the answers of llm must have .* got 'a', 'ham', 'odd'"):
+        Answers.of(frame.rename(columns={"spam": "a"}), NAMES, name="llm")
+    by_position = Answers.of(frame.to_numpy(), NAMES).values
+    torch.testing.assert_close(by_position, torch.tensor([[0.7, 0.2, 0.1]]))
+
+
+def test_answers_are_copied_so_read_only_ones_are_fine() -> None:
+    table, codes = np.array([[0.5, 0.25, 0.25]]), np.array([0, 1])
+    for array in (table, codes):
+        array.flags.writeable = False
+    answers = Answers.of(table, NAMES)
+    assert answers.values.tolist() == [[0.5, 0.25, 0.25]]
+    assert Answers.of(codes, ("0", "1")).values.tolist() == [0, 1]
+
+
+def test_other_answers_can_count_as_missing() -> None:
+    with pytest.warns(UserWarning, match="2 answers of teacher are not classes"):
+        answers = Answers.of(["spam", "eh", None, 3], NAMES, other_answers="missing")
+    assert answers.values.tolist() == [2, -1, -1, -1]
+    with pytest.warns(UserWarning, match="'7' in 1 row"):
+        numbers = Answers.of([1, 7.0, -1, np.nan, 0], ("0", "1"), other_answers="missing")
+    assert numbers.values.tolist() == [1, -1, -1, -1, 0]
+    with pytest.raises(ValueError, match="other_answers"):
+        Answers.of(["spam"], NAMES, other_answers="drop")  # type: ignore[arg-type]
+
+
+def test_a_spelling_is_read_as_the_class_with_a_note() -> None:
+    with pytest.warns(UserWarning, match="2 answers of llm were read as a class"):
+        answers = Answers.of([" Ham", "SPAM", "odd"], NAMES, name="llm")
+    assert answers.values.tolist() == [0, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -34,6 +78,9 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
         ([[50, 40, 10]], "Divide percentages by 100"),
         ([[1.5, -0.5, 0.0]], "at least 0"),
         (["spam", "hm", "hm", "eh"], r"got 'hm' in 2 rows, 'eh' in 1 row\. Map other spellings"),
+        (["spam", "hm"], "no gold label has this class: label some rows"),
+        (["spam", "hm"], "other_answers="),
+        ([["spam", "ham", "odd"]], "so they must be probabilities"),
         ([[np.nan, 0.5, 0.5]], "row 0"),
     ],
 )
@@ -105,5 +152,17 @@ def test_one_or_several_teachers_are_taken_and_other_rows_refused() -> None:
     arrays = [np.array(["ham", "odd"]), np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])]
     assert [a.name for a in as_answers(arrays, NAMES, 2)] == ["teacher 1", "teacher 2"]
     assert as_answers([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], NAMES, 2)[0].values.shape == (2, 3)
+    by_name = as_answers({"gpt": ["ham", "odd"], "me": one}, NAMES, 2)
+    assert [a.name for a in by_name] == ["gpt", "model"]
     with pytest.raises(ValueError, match="model must cover the 3 rows"):
         as_answers([one], NAMES, 3)
+
+
+def test_probabilities_no_better_than_chance_are_noticed() -> None:
+    y = torch.arange(60) % 3
+    right = 0.7 * torch.eye(3)[y] + 0.1
+    gold = torch.where(torch.arange(60) < 30, y, -1)
+    warn_of_chance([Answers.of(right, NAMES), Answers((y + 1) % 3, 3)], gold)  # classes: no order
+    mixed = Answers.of(right[:, [1, 2, 0]], NAMES, name="llm")
+    with pytest.warns(UserWarning, match="class of llm is right on 0 of 30 gold rows"):
+        warn_of_chance([mixed], gold)

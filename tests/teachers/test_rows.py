@@ -82,9 +82,9 @@ def test_of_very_many_unlabelled_rows_teachers_see_a_random_sample(
         graphs = [one for one in pool.members.values() if isinstance(one, Graph)]
         return graphs[0].state().tensors["rows"]
 
-    monkeypatch.setattr("dessl.teachers.pooling.MOST_UNLABELLED", wide.n_unlabelled)
+    monkeypatch.setattr("dessl.teachers.evaluated.MOST_UNLABELLED", wide.n_unlabelled)
     assert len(nodes(0)) == len(wide)
-    monkeypatch.setattr("dessl.teachers.pooling.MOST_UNLABELLED", 100)
+    monkeypatch.setattr("dessl.teachers.evaluated.MOST_UNLABELLED", 100)
     once, again, other = nodes(0), nodes(0), nodes(1)
     assert len(once) == wide.n_labelled + 100
     assert torch.equal(once, again)

@@ -83,6 +83,11 @@ def test_a_change_has_the_minus_sign_of_the_tables() -> None:
     assert "change −0.050 (95 % interval −0.130 to +0.030)" in why
 
 
+def test_no_end_is_shown_as_zero_if_the_interval_excludes_it() -> None:
+    why = made(without_loss=0.6, pooled_loss=0.592, standard_error=0.0039, n=60).why
+    assert "change −0.0080 (95 % interval −0.0158 to −0.0002)" in why
+
+
 def test_what_predicts_rows_with_answers_is_told_first() -> None:
     heard = made(pooled_loss=0.3)
     for more, first in ((heard, "With the"), (made(pooled_loss=0.6), "Without the")):

@@ -153,8 +153,8 @@ def images(folder: Path, *, later: bool = False) -> None:
         read_new_images(folder, raw.class_names, raw.x.shape[1:], bits=raw.bits)
 
 
-def svhn(folder: Path, *, checksums: dict[str, str]) -> None:
-    """Read SVHN's files, known by their checksums."""
+def svhn(folder: Path, *, checksums: dict[str, str] | None) -> None:
+    """Read SVHN's files, known by their checksums or rebuilt."""
     whole(read_svhn(folder, checksums=checksums))
 
 

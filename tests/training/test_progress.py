@@ -92,6 +92,29 @@ def test_a_whole_bar_moves_forward_by_parts() -> None:
     assert moves[-1] == {"completed": 2.5, "total": 3, "what": "c"}
 
 
+def test_a_part_that_trains_twice_never_moves_back() -> None:
+    moves: list[float] = []
+    bar = SimpleNamespace(update=lambda task, **fields: moves.append(fields["completed"]))
+    whole = progress.WholeBar(bar, 0, parts=1)
+    for share in (0.5, 1.0, 0.2, 0.9):
+        whole.move("students", share, 1)
+    assert moves == [0.5, 1.0, 1.0, 1.0]
+
+
+def test_trainings_without_a_bar_of_their_own_move_a_bar_of_every_training(
+    make_data: Any, make_model: Any, make_plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    seen: list[str] = []
+    monkeypatch.setattr(
+        progress.MinuteLines, "update", lambda self, _, what="", **__: seen.append(what)
+    )
+    for every in (False, True):
+        with progress.whole_bar(1, shown=True, every=every), progress.doing("students"):
+            train(make_model, Entropy(), make_data(), make_plan(), progress=False)
+        assert any("students, step" in what for what in seen) == every
+
+
 def test_no_terminal_gets_no_whole_bar(capfd: pytest.CaptureFixture[str]) -> None:
     with progress.whole_bar(1, shown=True), progress.doing("something"):
         pass

@@ -14,6 +14,8 @@ from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 
+EMPTY = "(empty)"  # name of a group of rows without a value
+
 
 def text_column(
     source: str, name: str, rows: Part, *, sheet: str | None = None
@@ -23,6 +25,14 @@ def text_column(
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
     return np.asarray(["" if value is None else str(value) for value in values])
+
+
+def group_names(
+    source: str, name: str, rows: Part, *, sheet: str | None = None
+) -> NDArray[np.str_]:
+    """The group of each row by a column's value; rows without one are a group of their own."""
+    texts = text_column(source, name, rows, sheet=sheet)
+    return np.where(np.isin(texts, ("", "nan")), EMPTY, texts)
 
 
 def labelled_numbers(

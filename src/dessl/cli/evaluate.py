@@ -8,7 +8,7 @@ from rich.text import Text
 from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
-from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
+from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
@@ -85,6 +85,7 @@ def evaluate(
     by: By = None,
     sets: Sets = None,
     against: Against = None,
+    other_answers: OtherAnswers = None,
     complete_case: Twin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +98,7 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
     """
-    from dessl.cli.columns import labelled_numbers, text_column
+    from dessl.cli.columns import group_names, labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
@@ -116,14 +117,14 @@ def evaluate(
         else labelled_numbers(data, propensity, rows, sheet=sheet),
         strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
     )
-    groups = None if by is None else text_column(data, by, rows, sheet=sheet)
+    groups = None if by is None else group_names(data, by, rows, sheet=sheet)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
-        return probabilities(other, data, x, sheet=sheet)
+        return probabilities(other, data, x, sheet=sheet, other_answers=other_answers)
 
     with noted_warnings():
-        p = probabilities(model, data, rows.x, sheet=sheet)
+        p = probabilities(model, data, rows.x, sheet=sheet, other_answers=other_answers)
         measured = _measured(p, rows, question, groups, sets)
         if against:
             other = other_probabilities(run, against, model, read)

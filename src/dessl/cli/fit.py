@@ -13,6 +13,7 @@ from dessl.cli.options import (
     DataArgument,
     Device,
     Ignore,
+    OtherAnswers,
     Seed,
     Sheet,
     Size,
@@ -148,6 +149,7 @@ def fit(
     labels: Labels = None,
     teacher: Teacher = None,
     teacher_at_prediction: AtPrediction = False,
+    other_answers: OtherAnswers = None,
     pool: Pool = None,
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
@@ -193,7 +195,7 @@ def fit(
             "elsewhere."
         )
     identity = run_identity(options)
-    if teacher or teacher_at_prediction:
+    if teacher or teacher_at_prediction or other_answers:
         _fit_taught(options, identity)
     else:
         fit_data(options, identity)
@@ -204,7 +206,8 @@ def _fit_taught(options: dict[str, Any], identity: dict[str, Any]) -> None:
     from dessl.training.ranks import from_first
 
     if not options["teacher"]:
-        raise ValueError("--teacher-at-prediction needs --teacher. Pass --teacher COLUMN.")
+        given = "--teacher-at-prediction" if options["teacher_at_prediction"] else "--other-answers"
+        raise ValueError(f"{given} needs --teacher. Pass --teacher COLUMN.")
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
     check_alone(options, defaults)
     from_first(lambda: fit_taught(options, identity))  # too short to be worth sharing

@@ -88,11 +88,25 @@ def naming_options(out: Path, identity: Mapping[str, Any]) -> Iterator[None]:
         yield
     except DifferentRunError as error:
         if changed := _changed(out, identity):
-            raise FileExistsError(
-                f"{out} has a different run ({'; '.join(changed)}). Choose another folder, or use "
-                "the settings of that run."
-            ) from error
+            raise _different(out, changed) from error
         raise
+
+
+def check_same_run(out: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse a folder with a run of other options or files, before anything is trained.
+
+    Raises:
+        FileExistsError: The options differ.
+    """
+    if changed := _changed(out, identity):
+        raise _different(out, changed)
+
+
+def _different(out: Path, changed: Sequence[str]) -> FileExistsError:
+    return FileExistsError(
+        f"{out} has a different run ({'; '.join(changed)}). Choose another folder, or use the "
+        "settings of that run."
+    )
 
 
 def _changed(out: Path, identity: Mapping[str, Any]) -> list[str]:
@@ -103,10 +117,13 @@ def _changed(out: Path, identity: Mapping[str, Any]) -> list[str]:
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
         return []  # a run of an older version
     now, files = json.loads(json.dumps(identity["options"])), identity["files"]
+    content = files.get(now.get("data"))
+    moved = content is not None and content == files_before.get(before.get("data"))
+    may_change = {*NOT_TRAINED_WITH, "data"} if moved else NOT_TRAINED_WITH
     changed = [
         f"{_option(name)}: {_given(before.get(name))} there, {_given(now[name])} now"
         for name in now
-        if now[name] != before.get(name) and name not in NOT_TRAINED_WITH
+        if now[name] != before.get(name) and name not in may_change
     ]
     same = {text for text in files if text in files_before and files[text] != files_before[text]}
     return changed + [f"the contents of {text} changed" for text in sorted(same)]
@@ -232,10 +249,7 @@ def _check_run(
         if existing[name] != now[name]
     ]
     if changed:
-        raise FileExistsError(
-            f"{out} has a different run ({'; '.join(changed)}). Choose another folder, or use the "
-            "settings of that run."
-        )
+        raise _different(out, changed)
     for name in (MODEL, TWIN):
         if os.path.lexists(out / name) and not _is_model(out / name):
             raise FileExistsError(

@@ -55,7 +55,7 @@ from dessl.safety import Audit, audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
-from dessl.teachers.pooling import MOST_UNLABELLED
+from dessl.teachers.evaluated import MOST_UNLABELLED
 from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_same_on_ranks, from_first, held_by_first, rank, ranks
 

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -28,6 +28,15 @@ Categorical = Annotated[
 Size = Annotated[int | None, typer.Option(min=4, help="Side length of the images, in pixels.")]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
+
+OtherAnswers = Annotated[
+    Literal["missing"] | None,
+    typer.Option(
+        help="With 'missing', a teacher's answers that are not a class count as no answer. By "
+        "default, they are an error.",
+        show_default=False,
+    ),
+]
 
 
 def device_named(name: str) -> "torch.device":

@@ -83,21 +83,31 @@ def noted_warnings() -> Iterator[list[str]]:
 def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
     from dessl.evaluation.metrics.vocabulary import interval_text
-    from dessl.report.decision import ADVICE, accuracy_of, guessing, without_answers
+    from dessl.report.decision import (
+        ADVICE,
+        accuracy_of,
+        baseline,
+        evaluation_rows,
+        guessing,
+        without_answers,
+    )
+    from dessl.results.trial import with_members_named
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
     if facts.comparisons:
-        console.print(_comparison_table(facts.comparisons))
+        other = baseline(facts) if facts.taught else facts.comparisons[0].against
+        console.print(_comparison_table(facts.comparisons, other))
     if facts.pool:
         console.print(_pool_table(facts.pool))
     for line in facts.taught.about_teachers if facts.taught else ():
-        show(line)
+        show(with_members_named(line))
     show(facts.verdict.sentence)
     if facts.model and (found := accuracy_of(facts)):
         (share,) = facts.values(facts.model.method, "accuracy")
         low, high = interval_text("accuracy", found.low, found.high)
-        right = f"{round(share * facts.data.test)} of {facts.data.test} held-out rows correct"
+        n, whose = facts.data.test, evaluation_rows(facts)
+        right = f"{round(share * n)} of {n} {whose} correct"
         level = f"{100 * found.confidence:g} % interval"
         expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
         show(f"Expected accuracy: {expected} {guessing(facts)}".rstrip())
@@ -138,7 +148,8 @@ def _estimates_table(facts: "RunFacts") -> Table:
 
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
-    table = Table(title=Text(visible(f"{title} {facts.data.test} held-out labels")))
+    labels = "held-out labels" if facts.taught is None else "gold labels, out of fold"
+    table = Table(title=Text(visible(f"{title} {facts.data.test} {labels}")))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
     for metric in metrics:
@@ -180,12 +191,12 @@ def _cell(metric: str, found: "Average") -> str:
     return written(metric, found.mean) + spread
 
 
-def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
+def _comparison_table(comparisons: "tuple[Comparison, ...]", other: str) -> Table:
     from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
     from dessl.evaluation.verdict import short_p
 
     first = comparisons[0]
-    table = Table(title=f"Against {first.against} ({first.test}, n = {first.n})")
+    table = Table(title=f"Against {other} ({first.test}, n = {first.n})")
     for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:

@@ -16,6 +16,7 @@ from torch import Tensor
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
+    check_same_run,
     drop_large_checkpoints,
     is_finished,
     mark_finished,
@@ -42,12 +43,13 @@ from dessl.results.trial import taught_facts
 from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
-from dessl.teachers.answers import answered_by_any
+from dessl.teachers.answers import answered_by_any, warn_of_chance
 from dessl.training.progress import whole_bar
 
 ONLY = {
     "data", "out", "label", "ignore", "categorical", "missing_label", "all_classes", "sheet",
-    "teacher", "teacher_at_prediction", "steps", "seed", "device", "resume", "as_json",
+    "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
+    "resume", "as_json",
 }  # fmt: skip
 SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the run's folder
 
@@ -55,6 +57,14 @@ SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the 
 def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Refuse options of ``dessl fit`` that do not apply with ``--teacher``."""
     odd = [name for name, value in options.items() if name not in ONLY and value != defaults[name]]
+    if "propensity" in odd:
+        raise ValueError(
+            "--propensity cannot be used with --teacher: the student and its evaluation need gold "
+            "labels drawn at random from all rows. Without that, the results are biased, also if "
+            "you omit --propensity. Draw gold labels at random; or fit without --teacher; or, for "
+            "an unbiased evaluation of this student, run dessl evaluate --propensity on rows that "
+            "it was not trained on."
+        )
     if odd:
         named = ", ".join("--" + name.replace("_", "-") for name in odd)
         raise ValueError(
@@ -72,6 +82,8 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         show_run(out, read_facts(out), as_json=options["as_json"])
         return
+    if options["resume"]:
+        check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         _check_apart(columns, options)
@@ -80,9 +92,10 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         with own_folder(out, SETTINGS, resume=options["resume"], identity=identity):
             taught = _taught(data, options, out / TRAINING)
             sha256 = identity["files"][source]
-            put_model(
-                out / MODEL, _saved(taught, data, {"teachers": columns, "data_sha256": sha256})
-            )
+            details = {"teachers": columns, "data_sha256": sha256}
+            if options["other_answers"]:
+                details["other_answers"] = options["other_answers"]
+            put_model(out / MODEL, _saved(taught, data, details))
             facts = taught_facts(
                 taught,
                 data,
@@ -103,14 +116,24 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
 def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
     steps, listens = options["steps"], bool(options["teacher_at_prediction"])
     setting = NetworkSetting(**{"steps": steps, "student_steps": steps} if steps else {})
-    with whole_bar(3, shown=True):
+    with whole_bar(3, shown=True, every=True):
         return learn_from_answers(
             data, at_prediction=listens, seed=options["seed"], setting=setting, out=out
         )
 
 
-def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> list[Answers] | None:
-    """Read the teachers' answers to new rows, for a model that uses them; None for the student."""
+def answers_to(
+    model: SavedModel, source: str, *, sheet: str | None = None, other_answers: str | None = None
+) -> list[Answers] | None:
+    """Read the teachers' answers to new rows, for a model that uses them; None for the student.
+
+    Args:
+        model: The model.
+        source: A table of new rows.
+        sheet: Sheet of a workbook.
+        other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default
+            as in training.
+    """
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
     table, columns = open_table(source, sheet=sheet), model.details["teachers"]
@@ -119,7 +142,9 @@ def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> l
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
     missing = () if model.encoding is None else model.encoding.missing_labels
-    read = _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
+    other = other_answers or model.details.get("other_answers")
+    cells = read_answers(table, columns, model.class_names, missing, other_answers=other)
+    read = _answers(cells, model.class_names)
     answered = answered_by_any(read)
     if bool(answered.all()):
         return read
@@ -128,9 +153,17 @@ def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> l
     return read if bool(answered.any()) else None
 
 
-def probabilities(model: SavedModel, source: str, x: Tensor, *, sheet: str | None = None) -> Tensor:
+def probabilities(
+    model: SavedModel,
+    source: str,
+    x: Tensor,
+    *,
+    sheet: str | None = None,
+    other_answers: str | None = None,
+) -> Tensor:
     """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does."""
-    return model.predict_proba(x, answers_to(model, source, sheet=sheet))
+    answers = answers_to(model, source, sheet=sheet, other_answers=other_answers)
+    return model.predict_proba(x, answers)
 
 
 def _answers(read: Mapping[str, Any], class_names: Sequence[str]) -> list[Answers]:
@@ -170,7 +203,12 @@ def _gold_rows(
     )
     missing = () if data.encoding is None else data.encoding.missing_labels
     table = open_table(source, sheet=options["sheet"])
-    data.teachers = read_answers(table, columns, data.class_names, missing, fitting=True)
+    read = read_answers(
+        table, columns, data.class_names, missing, fitting=True,
+        other_answers=options["other_answers"],
+    )  # fmt: skip
+    data.teachers = {one.name: one for one in _answers(read, data.class_names)}
+    warn_of_chance(list(data.teachers.values()), data.y)
     return data
 
 

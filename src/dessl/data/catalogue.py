@@ -12,10 +12,9 @@ from dessl._files import alone
 from dessl.data.download import download as download_file
 from dessl.data.download import extract, has_checksum
 from dessl.data.errors import DataError
-from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.reading import reading
 from dessl.data.parts import RawData
-from dessl.data.publishers import DATASETS, Description, RemoteFile
+from dessl.data.publishers import DATASETS, Description, Rebuilt, RemoteFile
 from dessl.data.semi import SemiData
 
 VARIABLE = "DESSL_DATA"
@@ -70,7 +69,7 @@ def load(
         except DataError as error:
             raise _not_found(name, root, str(error)) from error
     if place.rebuilt:
-        return _rebuilt(name, description, place.root / str(description.rebuilt))
+        return _rebuilt(name, description, place.root)
     return _semi(name, description, description.read(place.root))
 
 
@@ -87,7 +86,7 @@ def find(name: str, *, root: str | Path | None = None) -> Place | None:
         if all(_present(folder / file) for file in description.files):
             return Place(folder, rebuilt=False)
     for folder in _folders(root):
-        if description.rebuilt is not None and (folder / description.rebuilt).is_file():
+        if _rebuilt_in(folder, description):
             return Place(folder, rebuilt=True)
     return None
 
@@ -158,16 +157,22 @@ def _present(path: Path) -> bool:
     return path.is_file() or (path.suffix == ".gz" and path.with_suffix("").is_file())
 
 
-def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
+def _rebuilt_in(folder: Path, description: Description) -> Rebuilt | None:
+    """The first of the rebuilt forms that a folder has."""
+    return next((one for one in description.rebuilt if (folder / one.path).exists()), None)
+
+
+def _rebuilt(name: str, description: Description, folder: Path) -> SemiData:
+    found = _rebuilt_in(folder, description)
+    assert found is not None  # noqa: S101 (find has just seen it)
+    path = folder / found.path
     warnings.warn(
         f"{path} is not the publisher's file but rebuilt from source images: report results as "
         f"{quoted(name)} (rebuilt).",
         UserWarning,
         stacklevel=3,
     )
-    has_validation = description.sizes[1] > 0
-    raw = read_medmnist(path, class_names=description.class_names, validation=has_validation)
-    return _semi(f"{name} (rebuilt)", description, raw)
+    return _semi(f"{name} (rebuilt)", description, found.read(path))
 
 
 def _semi(name: str, description: Description, raw: RawData) -> SemiData:
@@ -189,9 +194,11 @@ def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
     files = "\n".join(f"  {file}" for file in DATASETS[name].files)
     sources = "\n".join(f"  {file.urls[0]}" for file in remote)
     also = "".join(f" or {folder}" for folder in others)
+    rebuilt = "".join(f"  {one}\n" for one in DATASETS[name].rebuilt)
     return DataError(
         f"{name}: expected its files on disk; got {got.rstrip('.')}. "
         f"Put these files below {first}{also}:\n{files}\nThe publisher has them at:\n{sources}\n"
-        f"Or set {VARIABLE} to the folder that has them"
+        + (f"Or put a rebuilt set there, reported as such:\n{rebuilt}" if rebuilt else "")
+        + f"Or set {VARIABLE} to the folder that has them"
         + (", or load with download=True." if "download=False" in got else ".")
     )

@@ -111,17 +111,26 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
     lowest, highest = torch.aminmax(floats)  # NaN if one entry is
     near = bool(torch.isfinite(highest - lowest))
     if not near and not all(bool(torch.isfinite(some).all()) for some in _pieces(floats)):
-        bad = ~torch.isfinite(floats.flatten(1))
-        columns = bad.any(0).nonzero().flatten().tolist()
-        raise ValueError(
-            f"{name} must be finite in float32; {int(bad.sum())} entries are NaN or infinite, "
-            f"in column(s) {', '.join(map(str, columns[:8]))}"
-            + (", .... " if len(columns) > 8 else ". ")
-            + "Impute missing values first, or drop their rows."
-        )
+        raise _not_finite(name, numbers.flatten(1), floats.flatten(1))
     if numbers.ndim == 2 and numbers.dtype != torch.float32 and len(numbers) > 1:
         _warn_of_lost_digits(name, numbers, floats)
     return floats
+
+
+def _not_finite(name: str, numbers: Tensor, floats: Tensor) -> ValueError:
+    """The error for rows with NaN, infinity, or numbers that float32 cannot hold."""
+    bad = ~torch.isfinite(floats)
+    large = bad & torch.isfinite(numbers)
+    what, do = "NaN or infinite", "Impute missing values first, or drop their rows."
+    if bool(large.any()):
+        bad, what = large, f"too large for float32, such as {float(numbers[large][0]):g}"
+        do = "Scale these columns, or take their logarithm."
+    n, columns = int(bad.sum()), bad.any(0).nonzero().flatten().tolist()
+    return ValueError(
+        f"{name} must be finite in float32; {n} entr{'y is' if n == 1 else 'ies are'} {what}, in "
+        f"column{'s' * (len(columns) > 1)} {', '.join(map(str, columns[:8]))}"
+        f"{', ...' if len(columns) > 8 else '.'} {do}"
+    )
 
 
 def _pieces(rows: Tensor) -> tuple[Tensor, ...]:

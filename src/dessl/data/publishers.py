@@ -41,6 +41,25 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
+class Rebuilt:
+    """Files rebuilt from source images, which may replace the publisher's.
+
+    Attributes:
+        path: Path of the file or folder, relative to the data folder.
+        read: Reads it, given its path.
+        files: The files that a folder must contain.
+    """
+
+    path: str
+    read: Callable[[Path], RawData]
+    files: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The path, with the files of a folder."""
+        return self.path + (f" with {' and '.join(self.files)}" if self.files else "")
+
+
+@dataclass(frozen=True)
 class Description:
     """One data set of the catalogue.
 
@@ -53,8 +72,8 @@ class Description:
         read: Reads the files, given the folder that contains them.
         licence: The terms, as far as the publisher states them.
         citation: The work to cite.
-        rebuilt: An npz file, in MedMNIST's form, that may replace the publisher's files; reported
-            as "rebuilt".
+        rebuilt: Files that may replace the publisher's; the first that exist are read, and
+            reported as "rebuilt".
     """
 
     title: str
@@ -65,7 +84,7 @@ class Description:
     read: Callable[[Path], RawData]
     licence: str
     citation: str
-    rebuilt: str | None = None
+    rebuilt: tuple[Rebuilt, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -137,7 +156,7 @@ def _medmnist(
     licence: str = "CC BY 4.0",
     rebuilt: bool = False,
 ) -> Description:
-    path = f"medmnist/{name}.npz"
+    path, read = f"medmnist/{name}.npz", partial(read_medmnist, class_names=classes)
     records = ("records/10519652", "record/6496656")
     urls = tuple(f"https://zenodo.org/{record}/files/{name}.npz?download=1" for record in records)
     return Description(
@@ -146,10 +165,10 @@ def _medmnist(
         (channels, 28, 28),
         sizes,
         (RemoteFile(path, urls, f"md5:{md5}"),),
-        _in(path, partial(read_medmnist, class_names=classes)),
+        _in(path, read),
         licence,
         "Yang et al., MedMNIST v2, Scientific Data 10:41, 2023",
-        rebuilt=f"medmnist/{name}_rebuilt.npz" if rebuilt else None,
+        rebuilt=(Rebuilt(f"medmnist/{name}_rebuilt.npz", read),) if rebuilt else (),
     )
 
 
@@ -234,7 +253,13 @@ DATASETS: dict[str, Description] = {
         _in("svhn", read_svhn),
         "non-commercial use only",
         "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011",
-        rebuilt="svhn_rebuilt.npz",
+        rebuilt=(
+            Rebuilt("svhn_rebuilt", partial(read_svhn, checksums=None), tuple(CHECKSUMS)),
+            Rebuilt(
+                "svhn_rebuilt.npz",
+                partial(read_medmnist, class_names=digit_names(), validation=False),
+            ),
+        ),
     ),
     "stl10": Description(
         "STL-10",

@@ -23,6 +23,8 @@ from dessl.estimator.inputs import Inputs, new_rows
 from dessl.estimator.stored import model_folder, restored, stored_details
 from dessl.estimator.targets import (
     UNLABELLED,
+    check_alone,
+    check_predictors,
     class_texts,
     codes_and_classes,
     given_propensity,
@@ -39,8 +41,9 @@ from dessl.recipes.defaults import Lam, Teachers
 from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
-from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
-from dessl.training.progress import ProgressLines
+from dessl.teachers import Answers, NetworkSetting, TaughtReport, learn_from_answers
+from dessl.teachers.answers import warn_of_chance
+from dessl.training.progress import ProgressLines, part_lines
 
 SEEDS = 2**31 - 1
 
@@ -169,10 +172,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 (on the class). Labels are then weighted by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
-                classes) in the order of the sorted classes; a list with one entry for each
-                teacher. The student that learns from them needs no teacher at prediction, and is
-                used only if it is better on held-out labels
-                (:func:`dessl.teachers.learn_from_answers`).
+                classes), a data frame with columns named after the classes or an array in the
+                order of the sorted classes; a list with one entry for each teacher, a dict by
+                name, or a single teacher's array, which cross-validation splits with X. The student
+                that learns from them needs no teacher at prediction, and is used only if it is
+                better on held-out labels (:func:`dessl.teachers.learn_from_answers`).
             at_prediction: Whether the teachers' answers will also be available for new rows; see
                 :meth:`predict_proba`.
         """
@@ -194,7 +198,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
             check_alone(self, sample_weight=sample_weight, propensity=propensity)
-            return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
+            names = class_texts(self.classes_)
+            answers = teachers_answers(teachers, names, X, X_unlabelled)
+            return self._fit_taught(rows, codes, encoding, answers, at_prediction)
+        check_predictors(self.teachers)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
         if propensity is not None and sample_weight is not None:
@@ -261,7 +268,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows: NDArray[Any],
         codes: NDArray[np.int64],
         encoding: TableEncoding | None,
-        teachers: Any,
+        teachers: list[Answers],
         at_prediction: bool,
     ) -> Self:
         names = class_texts(self.classes_)
@@ -269,13 +276,15 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         progress, setting = ProgressLines(self.verbose) if self.verbose else None, NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
-        taught = learn_from_answers(
-            data,
-            teachers_answers(teachers, names),
-            at_prediction=at_prediction,
-            seed=int(check_random_state(self.random_state).randint(SEEDS)),
-            setting=setting,
-        )
+        warn_of_chance(teachers, data.y)
+        with part_lines(shown=progress is not None):
+            taught = learn_from_answers(
+                data,
+                teachers,
+                at_prediction=at_prediction,
+                seed=int(check_random_state(self.random_state).randint(SEEDS)),
+                setting=setting,
+            )
         self.lam_, self.pool_, self.taught_ = 0.0, None, taught.report
         self.propensity_ = None
         self.used_unlabelled_ = taught.report.student.kept
@@ -302,7 +311,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen = self._saved
         rows = new_rows(self, X, seen.encoding, by_name=self._by_name, images=seen.image)
         if teachers is not None:
-            teachers = teachers_answers(teachers, self._saved.class_names)
+            teachers = teachers_answers(teachers, self._saved.class_names, X)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
         return probabilities
 
@@ -312,9 +321,16 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the labelled rows; y as in :meth:`fit`."""
-        return labelled_accuracy(y, self.predict(X), sample_weight)
+    def score(self, X: Any, y: Any, sample_weight: Any = None, teachers: Any = None) -> float:
+        """Return the accuracy on the labelled rows; y as in :meth:`fit`.
+
+        Args:
+            X: Rows like those of :meth:`fit`.
+            y: (n,) labels; rows without one are not counted.
+            sample_weight: (n,) weights.
+            teachers: Answers to these rows; see :meth:`predict_proba`.
+        """
+        return labelled_accuracy(y, self.predict(X, teachers), sample_weight)
 
     def save(self, path: str | Path) -> Path:
         """Save the classifier as a folder, for :meth:`from_pretrained` and ``dessl predict``.
@@ -369,21 +385,3 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _network(self) -> Callable[[], nn.Module] | None:
         module = self.module
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
-
-
-def check_alone(classifier: Any, **weights: Any) -> None:
-    """Reject arguments that learning from a teacher's answers does not use."""
-    given = [name for name, value in weights.items() if value is not None]
-    if given:
-        raise ValueError(
-            f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "
-            f"Omit {given[0]}, or omit teachers."
-        )
-    defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}
-    odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
-           and getattr(classifier, name) != value]  # fmt: skip
-    if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
-        raise ValueError(
-            f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
-            "answers. Keep the default."
-        )

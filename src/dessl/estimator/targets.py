@@ -1,7 +1,7 @@
 """Converts y, with its markers for missing labels, to class numbers with -1, and the classes."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dessl import _checks
 from dessl.data.labels import RECODE, TWO_MARKS, is_minus_one, is_missing, texts, warn_of_marks
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
+from dessl.teachers.answers import named_answers
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
@@ -171,28 +172,90 @@ def _kind(value: object) -> str:
     return "number" if isinstance(value, Real) else ""
 
 
-def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]:
-    """Read the answers of one teacher, or of each in a list.
+def teachers_answers(
+    teachers: Any, class_names: Sequence[str], X: Any = None, X_unlabelled: Any = None
+) -> list[Answers]:
+    """Read the answers of one teacher, or of each in a list or dict.
 
     Args:
-        teachers: A list of columns of classes, tables of probabilities or Answers; or one of them.
+        teachers: Columns of classes, tables of probabilities or Answers: a list, or a dict by name;
+            or one of them.
         class_names: The classes, as text.
+        X: The rows, whose index that of the answers must match if both have one.
+        X_unlabelled: More rows, which follow.
 
     >>> [one.name for one in teachers_answers([["a", "b"], [[0.2, 0.8], [0.5, 0.5]]], ("a", "b"))]
     ['teacher 1', 'teacher 2']
     """
-    given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
-    if not given or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in given):
+    given = teachers
+    if _one_list(teachers, X, X_unlabelled):
+        given = [teachers]
+    elif not isinstance(given, Mapping):
+        given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
+    each = list(given.values() if isinstance(given, Mapping) else given)
+    if not each or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in each):
         raise ValueError(
             "teachers must be a list with one entry for each teacher, classes (n,) or "
             f"probabilities (n, classes); got {teachers!r:.60}. Put a single teacher's answers in "
             "a list: teachers=[answers]."
         )
-    called = [f"teacher {k + 1}" if len(given) > 1 else "teacher" for k in range(len(given))]
-    return [
-        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
-        for one, name in zip(given, called, strict=True)
-    ]
+    for one in each:
+        _check_index(one, X, X_unlabelled)
+    read = named_answers(given, class_names)
+    for one in read if X is not None else ():
+        _check_length(one, X, X_unlabelled)
+    return read
+
+
+def _one_list(teachers: Any, X: Any, X_unlabelled: Any) -> bool:
+    """Whether a list has the answers of one teacher, as many as there are rows."""
+    if not isinstance(teachers, list | tuple) or X is None:
+        return False
+    rows = len(X) + (0 if X_unlabelled is None else len(X_unlabelled))
+    scalars = (np.ndim(one) == 0 and not isinstance(one, Answers) for one in teachers)
+    return len(teachers) == rows and all(scalars)
+
+
+def _check_length(answers: Answers, X: Any, X_unlabelled: Any) -> None:
+    """Refuse answers that are not one for each row."""
+    n, more = len(X), 0 if X_unlabelled is None else len(X_unlabelled)
+    if len(answers) == n + more:
+        return
+    also = f" and then the {more} of X_unlabelled" if more else ""
+    do = "A row without an answer has None."
+    if not more and len(answers) > n:  # as in a fold
+        do = (
+            "For cross-validation, pass one teacher's array itself, not in a list, so that it is "
+            "split with X."
+        )
+    raise ValueError(
+        f"the answers of {answers.name} must cover the {n} rows of X{also}; got {len(answers)}. "
+        f"{do}"
+    )
+
+
+def _check_index(answers: Any, X: Any, X_unlabelled: Any) -> None:
+    """Refuse a series or frame of answers whose index is not that of the rows."""
+    own, wanted = _index(answers), _index(X)
+    if own is None or wanted is None or len(own) < len(wanted) or own.equals(wanted):
+        return  # other lengths have a message of their own
+    if X_unlabelled is not None:
+        more = _index(X_unlabelled)
+        if more is None or own.equals(wanted.append(more)):
+            return
+        if own.tolist() == list(range(len(own))):  # as of a new series
+            return
+    raise ValueError(
+        "the index of a teacher's answers differs from that of X, so they may belong to other "
+        "rows. Pass answers.loc[X.index]; or, if they are in the order of the rows, "
+        "answers.to_numpy()."
+    )
+
+
+def _index(rows: Any) -> Any:
+    """The index of pandas' series and frames; None for anything else."""
+    index = getattr(rows, "index", None)
+    return index if hasattr(index, "equals") else None
 
 
 def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> Any:
@@ -225,3 +288,37 @@ def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> 
     whole = np.pad(given, (0, every - len(given)), constant_values=np.nan)
     check_probabilities(torch.from_numpy(whole), torch.from_numpy(codes != UNLABELLED))
     return whole
+
+
+def check_alone(classifier: Any, **weights: Any) -> None:
+    """Reject arguments that learning from a teacher's answers does not use."""
+    given = [name for name, value in weights.items() if value is not None]
+    if "propensity" in given:
+        raise ValueError(
+            "propensity cannot be used with teachers' answers: gold labels must be drawn at random "
+            "from all rows, or the results are biased. Draw them at random, or omit teachers."
+        )
+    if given:
+        raise ValueError(
+            f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "
+            f"Omit {given[0]}, or omit teachers."
+        )
+    defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None,
+                "networks": None, "safe": True}  # fmt: skip
+    odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
+           and getattr(classifier, name) != value]  # fmt: skip
+    if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
+        raise ValueError(
+            f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
+            "answers. Keep the default."
+        )
+
+
+def check_predictors(teachers: Any) -> None:
+    """Reject answers among the predictors of DeSSLClassifier."""
+    each = teachers if isinstance(teachers, list | tuple) else [teachers]
+    if any(isinstance(one, Answers) or hasattr(one, "shape") for one in each):
+        raise ValueError(
+            "teachers of DeSSLClassifier are predictors to pool; got answers. Answers belong in "
+            "fit(X, y, teachers=[answers])."
+        )

@@ -22,6 +22,7 @@ from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
+from dessl.teachers.patches import Patches
 from dessl.teachers.rows import as_columns
 
 SAMPLE = 512  # training rows that are checked
@@ -49,8 +50,10 @@ class Probabilities(nn.Module):
     def tied(self, rows: Tensor) -> Tensor:
         """Return which rows, (n,), have a tie for the eighth neighbour among training rows."""
         found = torch.zeros(len(rows), dtype=torch.bool)
+        shown = self.log_p.columns if isinstance(self.log_p, PoolGraph) else as_columns
+        columns = shown(rows)
         for graph in self._graphs():
-            found |= graph.tied(graph.space(as_columns(rows)))
+            found |= graph.tied(graph.space(columns))
         return found
 
     def tied_share(self) -> float:
@@ -73,6 +76,8 @@ class PoolGraph(nn.Module):
                 "the pool's teachers use features of the network, which cannot be exported. "
                 f"{INSTEAD}"
             )
+        patches = model.pool.columns
+        self.columns = PatchColumns(patches) if isinstance(patches, Patches) else Flattened()
         weights = model.pool.weights
         self.anchor = model.networks if weights.weights[weights.anchor] else None
         members = {name: member_module(name, one) for name, one in model.pool.members.items()}
@@ -82,11 +87,34 @@ class PoolGraph(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the weighted sum of the members' log-probabilities, float64."""
-        columns = as_columns(rows)
+        columns = self.columns(rows)
         found = [] if self.anchor is None else [self.anchor(rows).double()]
         found += [member(columns) for member in self.members]
         parts = [weight * log_p for weight, log_p in zip(self.weights, found, strict=True)]
         return torch.stack(parts).sum(0)
+
+
+class Flattened(nn.Module):
+    """Rows as columns, unchanged."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return columns (n, d)."""
+        return as_columns(rows)
+
+
+class PatchColumns(nn.Module):
+    """Images in the columns of :class:`dessl.teachers.patches.Patches`."""
+
+    def __init__(self, patches: Patches) -> None:
+        super().__init__()
+        self.patches = patches
+        names = ("mean", "scale", "directions")
+        self.space = SpaceGraph({f"space.{name}": getattr(patches, name) for name in names})
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return columns (n, d)."""
+        columns: Tensor = self.space(self.patches.found(rows))
+        return columns
 
 
 class SpaceGraph(nn.Module):

@@ -64,7 +64,13 @@ class HeldOutCheck:
         return loss_comparison(METHOD, self.difference, self.standard_error, self.n)
 
 
-def loss_comparison(method: str, difference: float, standard_error: float, n: int) -> Comparison:
+def loss_comparison(
+    method: str,
+    difference: float,
+    standard_error: float,
+    n: int,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
     """Return a difference of cross-entropies on n held-out labels, with Student's interval.
 
     Args:
@@ -72,18 +78,19 @@ def loss_comparison(method: str, difference: float, standard_error: float, n: in
         difference: Mean difference.
         standard_error: Standard error of the mean.
         n: Number of labels.
+        confidence: Nominal coverage of the interval.
     """
     from scipy import special
 
     half, p_value = math.nan, math.nan
     if n > 1 and math.isfinite(standard_error):
-        half = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * standard_error
+        half = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * standard_error
         p_value = 1.0
     if standard_error > 0 and not math.isnan(half):
         p_value = 2 * float(special.stdtr(n - 1, -abs(difference) / standard_error))
     low, high = difference - half, difference + half
     return Comparison(
-        "cross_entropy", method, "complete case", difference, low, high, p_value, CONFIDENCE,
+        "cross_entropy", method, "complete case", difference, low, high, p_value, confidence,
         OVER_LABELS, n,
     )  # fmt: skip
 

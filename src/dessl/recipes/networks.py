@@ -24,8 +24,8 @@ from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.risk import RISKS
-from dessl.teachers import pooled, selected_by_others
-from dessl.teachers.pooling import label_weights
+from dessl.teachers import Pooled, pooled, selected_by_others
+from dessl.teachers.evaluated import label_weights
 from dessl.teachers.rows import as_columns
 from dessl.training import Event, TrainPlan, TrainResult, train
 from dessl.training.progress import doing
@@ -218,11 +218,14 @@ def with_teachers(
         seed=recipe.plan.seed,
     )
     # Every rank already has the networks: send only the rest.
-    rest = from_first(
-        lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns, columns=as_columns)
-    )
+    rest = from_first(lambda: _without_networks(fit_pool(), on_features=recipe.strong))
     pool = dataclasses.replace(rest, anchor_predict=networks, on_features=recipe.strong)
     return networks if pool.report is None else PooledPredictor(networks, pool)
+
+
+def _without_networks(pool: Pooled, *, on_features: bool) -> Pooled:
+    columns = as_columns if on_features else pool.columns
+    return dataclasses.replace(pool, anchor_predict=as_columns, columns=columns)
 
 
 def _read(place: Path, n: int) -> dict[int, Tensor]:

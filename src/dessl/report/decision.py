@@ -21,13 +21,21 @@ ADVICE: dict[Outcome, str] = {
     "cannot tell yet": "Use this model, though it may be no better than the complete case",
     "no verdict": "Do not use this model yet",
 }
+OF_ANSWERS: dict[Outcome, str] = ADVICE | {
+    "no practical difference": "Use this model; in the Brier score, the model without answers is "
+    "as good",
+    "not used": "Use this model, which does not use the answers",
+    "worse": "Use this model with care: in the Brier score, the model without answers is better",
+    "cannot tell yet": "Use this model, though in the Brier score it may be no better than the "
+    "model without answers",
+}
 HALVED = 3  # three times as many additional labels halve the interval, whose width falls as 1/√n
 
 
 def advice(facts: RunFacts) -> str:
     """What to do and what to expect, in one line; for several seeds, only what to do."""
     found = accuracy_of(facts)
-    start = ADVICE[facts.verdict.outcome]
+    start = (OF_ANSWERS if facts.taught else ADVICE)[facts.verdict.outcome]
     if facts.audit and facts.audit.outcome == "do not use it":
         start = f"Read the audit first: it says not to use these data as they are. {start}"
     if found is None:
@@ -36,6 +44,16 @@ def advice(facts: RunFacts) -> str:
     level = f"{100 * found.confidence:g} % interval"
     expected = f"expected accuracy {low} to {high} % ({level}){without_answers(facts)}"
     return f"{start}: {expected}."
+
+
+def baseline(facts: RunFacts) -> str:
+    """What the methods are compared with, in words."""
+    return "the complete case" if facts.taught is None else "the model without answers"
+
+
+def evaluation_rows(facts: RunFacts) -> str:
+    """The labelled rows that methods are evaluated on, in words."""
+    return "held-out rows" if facts.taught is None else "gold rows"
 
 
 def without_answers(facts: RunFacts) -> str:
@@ -60,8 +78,8 @@ def guessing(facts: RunFacts) -> str:
     name = facts.data.class_names[counts.index(most)]
     right = sum(row[k] for k, row in enumerate(confusion))
     return (
-        f"Always answering {name!r} would be right on {most} of {n} held-out rows, and this model "
-        f"is right on {right}: it is not shown to be more accurate."
+        f"Always answering {name!r} would be right on {most} of {n} {evaluation_rows(facts)}, and "
+        f"this model is right on {right}: it is not shown to be more accurate."
     )
 
 
@@ -115,11 +133,10 @@ def more_labels(facts: RunFacts) -> str:
     elif outcome == "cannot tell yet" and needed is None:
         text = "No realistic number of labels would settle the comparison."
     elif outcome == "cannot tell yet":
-        text = f"About {needed:,}, to settle the comparison with the complete case."
+        text = f"About {needed:,}, to settle the comparison with {baseline(facts)}."
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
         return text
-    more = f"{HALVED * found.n_labelled:,}"
-    return (
-        f"{text} About {more} more held-out labels would halve the width of the accuracy interval."
-    )
+    labels = "held-out labels" if facts.taught is None else "gold labels"
+    more = f"{HALVED * found.n_labelled:,} more {labels}"
+    return f"{text} About {more} would halve the width of the accuracy interval."

@@ -17,9 +17,10 @@ from dessl.report.classes import classes_section
 from dessl.report.curves import learning_section
 from dessl.report.decision import advice, decision
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
-from dessl.report.pool import pool_section, taught_section
+from dessl.report.pool import USES, pool_section, taught_section
 from dessl.report.scores import differences, metrics_section
 from dessl.results.facts import RunFacts
+from dessl.results.trial import WITHOUT
 from dessl.safety import Audit
 
 # The page may not load or run anything, even if a text were left unescaped by mistake.
@@ -174,7 +175,7 @@ def side_by_side(runs: Sequence[RunFacts], names: Sequence[str]) -> Markup:
         ["verdict", *(element("span", facts.verdict.sentence, dir="auto") for facts in runs)],
         ["data", *(named(facts.data.name) for facts in runs)],
         ["training rows", *(_rows_text(facts) for facts in runs)],
-        ["test rows", *(f"{facts.data.test:,} labelled" for facts in runs)],
+        ["test rows", *(_test_rows(facts) for facts in runs)],
         ["command", *(element("code", facts.command, dir="auto") for facts in runs)],
     ]
     settings = [facts.settings for facts in runs]
@@ -193,6 +194,13 @@ def side_by_side(runs: Sequence[RunFacts], names: Sequence[str]) -> Markup:
     )
 
 
+def _test_rows(facts: RunFacts) -> str:
+    data = facts.data
+    if facts.taught is None:
+        return f"{data.test:,} labelled, {data.test_unlabelled:,} unlabelled"
+    return f"the {data.test:,} labelled rows, out of fold; {data.test_unlabelled:,} unlabelled"
+
+
 def _rows_text(facts: RunFacts) -> str:
     return f"{facts.data.labelled:,} labelled, {facts.data.unlabelled:,} unlabelled"
 
@@ -209,14 +217,7 @@ def repeat_section(facts: RunFacts) -> Markup:
         element("h4", "Data"),
         table(("data", "value"), _data_rows(facts), label="The data", class_="facts"),
         element("h4", "Methods"),
-        table(
-            ("method", "surrogate", "risk", "λ"),
-            (
-                (named(m.name), named(m.surrogate), m.risk.replace("_", " "), f"{m.lam:g}")
-                for m in facts.methods
-            ),
-            label="The methods",
-        ),
+        _methods(facts),
         element(
             "details",
             element("summary", "Settings"),
@@ -228,13 +229,26 @@ def repeat_section(facts: RunFacts) -> Markup:
     )
 
 
+def _methods(facts: RunFacts) -> Markup:
+    if facts.taught is not None:
+        headings: tuple[str, ...] = ("method", "uses")
+        rows = [(named(m.name), USES.get(m.name, USES[WITHOUT])) for m in facts.methods]
+        return table(headings, rows, label="The methods")
+    headings = ("method", "surrogate", "risk", "λ")
+    every = (
+        (named(m.name), named(m.surrogate), m.risk.replace("_", " "), f"{m.lam:g}")
+        for m in facts.methods
+    )
+    return table(headings, every, label="The methods")
+
+
 def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:
     data = facts.data
     rows: list[tuple[Child, ...]] = [
         ("name", named(data.name)),
         ("training rows", _rows_text(facts)),
         ("validation rows", f"{data.validation:,}"),
-        ("test rows", f"{data.test:,} labelled, {data.test_unlabelled:,} unlabelled"),
+        ("test rows", _test_rows(facts)),
         ("shape of a row", " × ".join(str(size) for size in data.shape)),
         (f"{len(data.class_names)} classes", _listed(data.class_names)),
     ]

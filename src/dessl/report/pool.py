@@ -3,6 +3,7 @@
 from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
+from dessl.results.trial import REJECTED, STUDENT, TWIN, WITH_ANSWERS, WITHOUT, with_members_named
 from dessl.teachers import Member, PoolReport
 from dessl.teachers.pool import ANCHOR
 from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
@@ -11,6 +12,14 @@ LOSS = metric_text("cross_entropy")
 HEADINGS = ("member", "weight", f"{LOSS} alone", "difference from networks", "unlabelled rows")
 STEPS = ("on held-out labels", LOSS, "change ± standard error")
 TEACHERS = ("teacher", "answered", "accuracy (95 % interval)", "confidence", "calibration error")
+
+ANSWERS = "gold labels, unlabelled rows, corrected answers"
+USES = {
+    WITHOUT: "gold labels, unlabelled rows",
+    STUDENT: ANSWERS,
+    REJECTED: ANSWERS,
+    WITH_ANSWERS: f"{ANSWERS}; the teachers' answers to new rows",
+}
 
 
 def pool_section(facts: RunFacts) -> Markup | None:
@@ -75,10 +84,17 @@ def taught_section(facts: RunFacts) -> Markup | None:
     report = facts.taught
     if report is None:
         return None
+    older = facts.methods[0].name == TWIN  # as dessl 0.1.0.dev0 called it
+    without = f"{'The complete case' if older else '“Without answers”'} is the best model"
     note = (
         f"From {report.n_gold:,} gold labels, each predicted by networks, corrections and weights "
-        "that were not trained on it. On this page, the complete case is the model without answers."
+        f"that were not trained on it. {without} from gold labels and unlabelled rows alone."
     )
+    if report.with_answers is not None:
+        note += (
+            " “Corrected answers” weights the answers for each pair of classes, and “one weight” "
+            "all of them in the same way."
+        )
     return section(
         "Teachers",
         element("p", note, class_="note"),
@@ -102,13 +118,14 @@ def _shown(interval: Interval) -> str:
 
 
 def _choice(title: str, choice: Choice) -> Markup:
+    why = with_members_named(choice.why)
     rows = (
-        (named(name), f"{weight:.2f}")
+        (named(with_members_named(name)), f"{weight:.2f}")
         for name, weight in zip(choice.members, choice.used, strict=True)
     )
     return element(
         "div",
         element("h4", title),
-        element("p", f"{choice.why} Accuracy: {_shown(choice.accuracy)} (95 % interval)."),
+        element("p", f"{why} Accuracy: {_shown(choice.accuracy)} (95 % interval)."),
         table(("member", "weight"), rows, label=title, class_="metrics"),
     )

@@ -1,4 +1,4 @@
-"""Scores: differences from the complete case, and all metrics."""
+"""Scores: differences from the complete case or its like, and all metrics."""
 
 import math
 from itertools import compress
@@ -17,6 +17,7 @@ from dessl.evaluation.metrics.vocabulary import (
 )
 from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
+from dessl.report.decision import baseline
 from dessl.report.html import Markup, element, figure, named, section, table
 from dessl.results.facts import RunFacts
 
@@ -30,17 +31,17 @@ def differences(facts: RunFacts) -> Markup | None:
     """Each method's difference from the complete case, one chart per metric."""
     if not facts.comparisons:
         return None
-    styles = looks(facts)
+    styles, other = looks(facts), baseline(facts)
     metrics = list(dict.fromkeys(entry.metric for entry in facts.comparisons))
     pictures = [
-        _differences(metric, [one for one in facts.comparisons if one.metric == metric], styles)
+        _differences(metric, [c for c in facts.comparisons if c.metric == metric], styles, other)
         for metric in metrics
     ]
     shown = {entry.method: styles[entry.method] for entry in facts.comparisons}
     tests = ", ".join(dict.fromkeys(f"{c.test}, n = {c.n}" for c in facts.comparisons))
     caption = (
-        f"Difference from the complete case, with its interval ({tests}). If the interval includes "
-        "zero, the difference may be chance."
+        f"Difference from {other}, with its interval ({tests}). If the interval includes zero, the "
+        "difference may be chance."
     )
     rows = (
         (
@@ -51,11 +52,13 @@ def differences(facts: RunFacts) -> Markup | None:
         for entry in facts.comparisons
     )
     headings = ("metric", "methods", "difference", "interval", "p-value")
-    numbers = table(headings, rows, label="Differences from the complete case")
+    numbers = table(headings, rows, label=f"Differences from {other}")
     return figure(caption, *pictures, legend=legend(shown), numbers=numbers)
 
 
-def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]) -> Markup:
+def _differences(
+    metric: str, entries: list[Comparison], styles: dict[str, Look], other: str
+) -> Markup:
     unit = metric_named(metric).unit
     better = "better →" if higher_is_better(metric) else "← better"
     height = 64 + 30 * len(entries)
@@ -71,7 +74,7 @@ def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]
     axes.set(ylim=(len(entries) - 0.5, -0.5), yticks=[])
     axes.locator_params(axis="x", nbins=5)
     return chart.svg(
-        f"{metric_named(metric).words}: difference from the complete case",
+        f"{metric_named(metric).words}: difference from {other}",
         "; ".join(f"{entry.method} {', '.join(_texts(entry))}" for entry in entries),
     )
 
@@ -87,7 +90,8 @@ def _texts(entry: Comparison) -> tuple[str, str, str]:
 
 def metrics_section(facts: RunFacts) -> Markup:
     """The intervals of the main metrics, if any; then all metrics."""
-    headings = ["on test rows", *(named(method.name) for method in facts.methods)]
+    rows_named = "on test rows" if facts.taught is None else "out of fold"
+    headings = [rows_named, *(named(method.name) for method in facts.methods)]
     rows = [_row(facts, metric) for metric in METRICS if _known(facts, metric)]
     return section(
         "Metrics",
@@ -111,7 +115,8 @@ def _explained(facts: RunFacts) -> str:
     ece = " ECE is the expected calibration error." if _known(facts, "ece") else ""
     if seeds < 2:
         star = "" if alone else " ★ marks the best value of a row."
-        return f"One run of each method, on {n:,} labelled test rows.{star}{ece}"
+        rows = "labelled test rows" if facts.taught is None else "gold rows, out of fold"
+        return f"One run of each method, on {n:,} {rows}.{star}{ece}"
     ceiling = any(method.risk == "supervised" for method in facts.methods)
     aside = ", not counting all labels" if ceiling else ""
     star = (
@@ -162,6 +167,11 @@ def _estimates(facts: RunFacts) -> Markup | None:
         whose = (
             f"{first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled held-out rows, "
             "debiased"
+        )
+    if facts.taught is not None:
+        whose = (
+            f"{first.n_labelled:,} gold rows, predicted out of fold, and {first.n_unlabelled:,} "
+            "unlabelled rows kept out of training, debiased"
         )
     note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
     if any(entry.metric == "cross_entropy" for entry in facts.estimates):

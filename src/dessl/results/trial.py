@@ -17,8 +17,10 @@ from dessl.evaluation.debiased.proxies import MetricName
 from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.verdict import (
     MARGIN,
+    OUTCOMES,
     OVER_ROWS,
     Comparison,
+    Outcome,
     Verdict,
     no_verdict,
     not_used,
@@ -38,6 +40,14 @@ from dessl.training import TrainResult
 FEW_LABELS = 200  # with fewer, a capped cross-entropy may depend on a few large losses
 TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
 POOL, STUDENT, WITH_ANSWERS = "pool", "student", "student with answers"
+WITHOUT = "without answers"  # the model that a student is compared with
+REJECTED = f"{STUDENT} (not used)"
+BRIER: dict[Outcome, str] = {
+    "better": "the answers help",
+    "no practical difference": "the answers make no practical difference",
+    "worse": "the answers do harm",
+    "cannot tell yet": "it is not yet clear whether the answers help",
+}
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
 
 
@@ -51,6 +61,7 @@ class EvaluationRows:
         ours: Logits (n, classes) of the other model.
         propensity: π of the labelled rows, the inverse of their weight; None if all are equal.
         check_shift: Whether to test that unlabelled rows look like labelled ones.
+        base: Name of the complete case, or of what takes its place.
     """
 
     y: Tensor
@@ -58,6 +69,7 @@ class EvaluationRows:
     ours: Tensor
     propensity: Tensor | None = None
     check_shift: bool = True
+    base: str = TWIN
 
     @property
     def labelled(self) -> Tensor:
@@ -84,35 +96,28 @@ class EvaluationRows:
                 propensity=self.propensity, check_shift=self.check_shift,
             )  # fmt: skip
             yield Comparison(
-                metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
+                metric, name, self.base, found.difference, found.low, found.high, found.p_value,
                 found.confidence, OVER_ROWS, found.n_labelled,
             )  # fmt: skip
 
-    def estimates(
-        self, names: Sequence[str], comparisons: Sequence[Comparison]
-    ) -> Iterator[Estimate]:
-        """Each model's metrics; the second model's value is the twin's plus the paired difference.
+    def estimates(self, names: Sequence[str]) -> Iterator[Estimate]:
+        """Each model's metrics, with intervals.
 
-        With few labels, its own estimate and that of the difference may even disagree in sign,
-        since each is debiased with its own λ. Both are unbiased, and the difference is more
-        precise.
+        Their difference is not that of the comparison: each of the three is debiased with its own
+        λ. All are unbiased, and the comparison is more precise.
 
         Args:
             names: Names of the complete case and of the other model, if there is one.
-            comparisons: Comparisons of the two.
         """
-        known, twins = self.labelled, dict[str, float]()
-        differences = {one.metric: one.difference for one in comparisons}
+        known = self.labelled
         for name in names:
-            p = (self.twin if name == TWIN else self.ours).softmax(1)
+            p = (self.twin if name == self.base else self.ours).softmax(1)
             for metric in self.metrics:
                 found = estimate_metric(
                     metric, p[known], self.y[known], p[~known],
                     propensity=self.propensity, check_shift=self.check_shift,
                 )  # fmt: skip
-                value = found.value if name == TWIN else twins[metric] + differences[metric]
-                value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
-                twins.setdefault(metric, value)
+                value = min(max(found.value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
                 yield Estimate(
                     name, metric, value, min(value, found.low), max(value, found.high),
                     found.confidence, found.n_labelled, found.n_unlabelled,
@@ -181,7 +186,7 @@ def trial_facts(
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(tested.estimates([one.name for one in methods], comparisons)),
+        estimates=tuple(tested.estimates([one.name for one in methods])),
         pool=fitted.pool,
         baseline=fitted.baseline,
         warnings=warnings,
@@ -269,9 +274,8 @@ def taught_facts(
 ) -> RunFacts:
     """Return all that the report of a run with teachers shows.
 
-    All gold labels are used for training and, out of fold, for evaluation. The model without the
-    answers, gold-only networks with or without a self-taught student, takes the place of the
-    complete case of other runs.
+    All gold labels are used for training and, out of fold, for evaluation. The best model without
+    answers takes the place of the complete case of other runs.
 
     Args:
         taught: A student just trained, which still has its evaluation rows.
@@ -286,7 +290,7 @@ def taught_facts(
         raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
     tested, report = _taught_rows(taught.evaluated, taught.report), taught.report
     methods = (
-        MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
+        MethodFacts(WITHOUT, "taught", "none", 0.0),
         *(MethodFacts(name, "taught", "none", 0.0) for name in tested),
     )
     y, without = taught.evaluated.y, taught.evaluated.without
@@ -298,11 +302,9 @@ def taught_facts(
     )
     comparisons = {name: tuple(rows.comparisons(name)) for name, rows in tested.items()}
     estimates = dict.fromkeys(
-        one
-        for name, rows in tested.items()
-        for one in rows.estimates([TWIN, name], comparisons[name])
+        one for name, rows in tested.items() for one in rows.estimates([WITHOUT, name])
     )
-    alone = STUDENT if report.student.kept else TWIN
+    alone = STUDENT if report.student.kept else WITHOUT
     n_gold = int(known.sum())
     model = ModelFacts(alone, n_gold, refitted=False)
     if WITH_ANSWERS in tested:
@@ -340,21 +342,37 @@ class GoldRows(EvaluationRows):
 
 def _taught_rows(found: Evaluated, report: TaughtReport) -> dict[str, GoldRows]:
     """The rows to evaluate the student on and, if answers are used as input, it with answers."""
-    own = {STUDENT: GoldRows(found.y, found.without, found.taught, check_shift=False)}
-    with_them = found.with_answers
-    if with_them is not None and report.with_answers is not None and report.with_answers.kept:
-        own[WITH_ANSWERS] = GoldRows(found.y, found.without, with_them, check_shift=False)
-    return own
+    heard, choice = found.with_answers, report.with_answers
+    own = {STUDENT if report.student.kept else REJECTED: found.taught}
+    if heard is not None and choice is not None and choice.kept:
+        own[WITH_ANSWERS] = heard
+    return {
+        name: GoldRows(found.y, found.without, logits, check_shift=False, base=WITHOUT)
+        for name, logits in own.items()
+    }
 
 
 def _taught_verdict(
     report: TaughtReport, comparisons: Mapping[str, tuple[Comparison, ...]]
 ) -> Verdict:
-    """The comparison in words; the complete case if the gate rejected the answers."""
+    """The decision, by the cross-entropy, then the comparison in Brier score."""
     name = WITH_ANSWERS if WITH_ANSWERS in comparisons else STUDENT
     choice = report.with_answers if name == WITH_ANSWERS else report.student
     if choice is None or not choice.kept:
-        return Verdict("not used", f"The answers were not used. {report.student.why}")
+        return Verdict("not used", with_members_named(report.student.why))
     (primary,) = (one for one in comparisons[name] if one.metric == PRIMARY)
     found = verdict(primary, margin=MARGIN)
-    return dataclasses.replace(found, sentence=f"{found.sentence} {choice.why}")
+    why = with_members_named(choice.why)
+    brier = f"{BRIER[found.outcome]}{found.sentence.removeprefix(OUTCOMES[found.outcome])}"
+    brier = brier.replace("held-out labels", "gold labels")
+    said = f"In cross-entropy, {why[0].lower()}{why[1:]} In the Brier score, {brier}"
+    return dataclasses.replace(found, sentence=said)
+
+
+def with_members_named(text: str) -> str:
+    """A text with the members of a student's pool by names without a comma.
+
+    >>> with_members_named("gold only 0.20, corrected answers, one number 0.80")
+    'gold only 0.20, corrected answers (one weight) 0.80'
+    """
+    return text.replace("corrected answers, one number", "corrected answers (one weight)")

@@ -12,6 +12,7 @@ from dessl.teachers.gaussians import Gaussians
 from dessl.teachers.graph import Graph
 from dessl.teachers.kernel import Kernel
 from dessl.teachers.linear import Linear
+from dessl.teachers.patches import Patches
 from dessl.teachers.pool import PoolWeights, fit_pool
 from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.relative_slope import RelativeSlope, relative_slope
@@ -35,6 +36,7 @@ __all__ = [
     "Linear",
     "Member",
     "NetworkSetting",
+    "Patches",
     "PoolReport",
     "PoolWeights",
     "Pooled",

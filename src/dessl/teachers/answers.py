@@ -8,22 +8,31 @@ the gold classes and h the smoothed hit rate,
     q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 pseudo-counts.
 """
 
+import math
 import warnings
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeGuard
+from numbers import Real
+from typing import Any, Literal, Self, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl._checks import ArrayLike, quoted
 from dessl.data.errors import few, in_rows
 from dessl.data.labels import MISSING, codes_by_name
+from dessl.data.spelling import column_order, spelled
 
 BELIEF = 3.0  # pseudo-counts of the prior that all answers are equally often correct
 TOLERANCE = 1e-3  # of row sums, which should be one
+OTHERS = (
+    "Map other spellings to the classes, and anything else to None (no answer), or pass "
+    'other_answers="missing" to Answers.of. If it is a class, no gold label has this class: label '
+    "some rows of it."
+)
+FEWEST = 10  # gold rows to tell answers from chance
 ROUNDED = 0.02 + 1e-6  # of row sums, if probabilities were rounded to two digits
 
 
@@ -45,24 +54,37 @@ class Answers:
     name: str = "teacher"
 
     @classmethod
-    def of(cls, values: ArrayLike, class_names: Sequence[str], *, name: str = "teacher") -> Self:
+    def of(
+        cls,
+        values: ArrayLike,
+        class_names: Sequence[str],
+        *,
+        name: str = "teacher",
+        other_answers: Literal["missing"] | None = None,
+    ) -> Self:
         """Read a column of classes or a table of probabilities.
 
         Args:
             values: Classes (n,) by name, or by number if the classes are numbers, with None, NaN or
-                "" for no answer; or probabilities (n, classes) in the order of ``class_names``,
-                with a row of NaN for no answer.
+                "" for no answer; or probabilities (n, classes) with a row of NaN for no answer: a
+                data frame whose columns are named after the classes, or an array in the order of
+                ``class_names``. A class may differ in case or in spaces at its ends.
             class_names: The data's classes.
             name: Name of the teacher in reports.
+            other_answers: ``"missing"`` to treat answers that are not a class as no answer. By
+                default they are an error.
 
         >>> answers = Answers.of(["spam", None, "ham"], ("ham", "spam"))
         >>> answers.values.tolist(), answers.is_hard, answers.answered.tolist()
         ([1, -1, 0], True, [True, False, True])
         """
+        if other_answers is not None:
+            _checks.one_of("other_answers", other_answers, ("missing",))
         if np.ndim(values) == 2:
-            table = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+            table = _table(values, class_names, name)
             return cls(_probabilities(table, len(class_names), name), len(class_names), name)
-        return cls(_classes(values, class_names, name), len(class_names), name)
+        missing = other_answers == "missing"
+        return cls(_classes(values, class_names, name, missing), len(class_names), name)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -128,20 +150,56 @@ def calibrated_confusion(answers: Answers, y: Tensor) -> Tensor | None:
     return (counts + BELIEF * belief) / (counts.sum(1, keepdim=True) + BELIEF)
 
 
-def _classes(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
+def _classes(values: ArrayLike, class_names: Sequence[str], name: str, missing: bool) -> Tensor:
     entries = values.tolist() if hasattr(values, "tolist") else list(values)
-    odd = Counter(one for one in entries if isinstance(one, str) and one not in ("", *class_names))
-    do = "Map other spellings to the classes, and anything else to None (no answer)."
-    if odd:
-        raise ValueError(
-            f"the answers of {name} must be classes of the gold labels, "
-            f"{few([quoted(one) for one in class_names], most=20)}; got {in_rows(odd)}. {do}"
-        )
+    if missing:
+        entries = [_number_text(one) for one in entries]
+    if any(isinstance(one, str) for one in entries):
+        found = spelled([one if isinstance(one, str) else None for one in entries], class_names)
+        if found.other and not missing:
+            raise ValueError(
+                f"the answers of {name} must be classes of the gold labels, "
+                f"{few([quoted(one) for one in class_names], most=20)}; got "
+                f"{in_rows(found.other)}. {OTHERS}"
+            )
+        found.warn(name, class_names, stacklevel=4)
+        values = [one if isinstance(old, str) else old
+                  for one, old in zip(found.classes, entries, strict=True)]  # fmt: skip
     try:
         return codes_by_name(f"the answers of {name}", values, class_names)
     except ValueError as error:
-        error.add_note(f"A teacher's answers must be classes of the gold labels. {do}")
+        error.add_note(f"A teacher's answers must be classes of the gold labels. {OTHERS}")
         raise
+
+
+def _number_text(entry: Any) -> Any:
+    """A number as the text of its class; −1 and NaN are no answer."""
+    if isinstance(entry, bool) or not isinstance(entry, Real):
+        return entry
+    if math.isnan(entry) or entry == MISSING:
+        return None
+    return f"{entry:.15g}"
+
+
+def _table(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
+    """A copy of probabilities in the order of the classes, (n, columns)."""
+    if isinstance(values, Tensor):
+        return values.double()
+    try:
+        table = torch.from_numpy(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the answers of {name} have several columns, so they must be probabilities; got "
+            f"{error}. Pass classes as one column."
+        ) from error
+    columns = getattr(values, "columns", None)
+    if columns is None or len(columns) != len(class_names):
+        return table
+    try:
+        order = column_order(list(columns), class_names)
+    except ValueError as error:
+        raise ValueError(f"the answers of {name} {error}") from error
+    return table if order is None else table[:, order]
 
 
 def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
@@ -188,31 +246,65 @@ def answered_by_any(answers: Sequence[Answers]) -> Tensor:
     return torch.stack([one.answered for one in answers]).any(0)
 
 
+def warn_of_chance(answers: Sequence[Answers], y: Tensor) -> None:
+    """Warn if probabilities are no better than chance, as with columns in another order.
+
+    Args:
+        answers: The teachers' answers to all rows.
+        y: Gold labels (n,), −1 for rows without one.
+    """
+    for one in answers:
+        known = one.answered & (y != MISSING)
+        n, hits = int(known.sum()), int((one.probabilities.argmax(1) == y)[known].sum())
+        if one.is_hard or n < FEWEST or hits * one.n_classes > n:
+            continue
+        warnings.warn(
+            f"the most likely class of {one.name} is right on {hits} of {n} gold rows, no better "
+            "than chance. Check that its columns of probabilities are in the order of the classes.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def as_answers(
     values: "Answers | ArrayLike | Sequence[Any]", class_names: Sequence[str], rows: int
 ) -> tuple[Answers, ...]:
-    """Return one teacher or a list of them as :class:`Answers` for all rows of the data.
+    """Return one teacher or several of them as :class:`Answers` for all rows of the data.
 
     Args:
         values: Answers, or one column or table as accepted by :meth:`Answers.of`; or a list of
-            several, in which anything but Answers is an array or tensor.
+            several, in which anything but Answers is an array or tensor; or a dict by name.
         class_names: The data's classes.
         rows: Number of rows of the data.
     """
-    given = list(values) if _several(values, rows) else [values]
-    called = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
-    read = tuple(
-        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
-        for one, name in zip(given, called, strict=True)
-    )
+    if not isinstance(values, Mapping):
+        values = list(values) if _several(values, rows) else [values]
+    read = tuple(named_answers(values, class_names))
     for answers in read:
         if len(answers) != rows or answers.n_classes != len(class_names):
             raise ValueError(
                 f"the answers of {answers.name} must cover the {rows} rows and "
-                f"{len(class_names)} classes of the data, labelled rows included; got "
-                f"{len(answers)} rows and {answers.n_classes} classes."
+                f"{len(class_names)} classes of the data; got {len(answers)} rows and "
+                f"{answers.n_classes} classes. Pass one answer for each row, None for no answer."
             )
     return read
+
+
+def named_answers(
+    given: Mapping[str, Any] | Sequence[Any], class_names: Sequence[str]
+) -> list[Answers]:
+    """Read the answers of several teachers, by name or numbered.
+
+    >>> [one.name for one in named_answers([["a"], ["b"]], ("a", "b"))]
+    ['teacher 1', 'teacher 2']
+    """
+    if not isinstance(given, Mapping):
+        numbered = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
+        given = dict(zip(numbered, given, strict=True))
+    return [
+        one if isinstance(one, Answers) else Answers.of(one, class_names, name=str(name))
+        for name, one in given.items()
+    ]
 
 
 def _several(values: Any, rows: int) -> TypeGuard[Sequence[Any]]:

@@ -12,8 +12,10 @@ from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
 from dessl.teachers.base import State, Teacher
 from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for, weighted
+from dessl.teachers.evaluated import EvaluatedRows, evaluated_rows
 from dessl.teachers.families import DEFAULT, members_of, members_state, named_families
 from dessl.teachers.graph import Graph
+from dessl.teachers.patches import Patches, learnt_patches, suit_patches
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.rows import SomeRows, as_columns
@@ -22,7 +24,6 @@ from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
 ROWS_AT_ONCE = 50_000  # rows predicted at a time
-MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
 TURNS = 5  # folds in which the weights are evaluated
 SPREAD_ROWS = 2000  # unlabelled rows on which networks are compared with their mean
 POOL_PARTS = 0.5  # time of one kind of teacher in units of a network's, for a progress bar
@@ -75,6 +76,8 @@ class Pooled:
         settings |= self.weights._asdict()
         settings["report"] = self.report and self.report.as_dict()
         settings |= {"on_features": True} if self.on_features else {}
+        if isinstance(self.columns, Patches):
+            tensors |= self.columns.state()
         return State(tensors, settings)
 
     @classmethod
@@ -86,7 +89,8 @@ class Pooled:
         weights = PoolWeights(*(state.settings[name] for name in PoolWeights._fields))
         report = state.settings["report"] and PoolReport.from_dict(state.settings["report"])
         on_features = bool(state.settings.get("on_features"))
-        return cls(weights, members, anchor_predict, columns or as_columns, report, on_features)
+        columns = columns or Patches.from_state(state.tensors) or as_columns
+        return cls(weights, members, anchor_predict, columns, report, on_features)
 
 
 def pooled(
@@ -113,20 +117,25 @@ def pooled(
         anchor_predict: Function from rows of the data to log-probabilities (n, classes).
         teachers: Names in ``dessl.teachers.KINDS``, teachers, or scikit-learn classifiers.
         columns: Function from rows of the data to the teachers' columns (n, d). By default the
-            flattened rows; for large images, pass a network's features.
+            flattened rows, and for images with sides of 16 pixels or more their
+            :class:`dessl.teachers.patches.Patches`, unless a teacher is your own.
         groups: (n_labelled,) numbers; rows of one group, such as copies, count as one label.
         each_anchor: Function from rows of the data to log-probabilities (members, n, classes) of
             the networks whose mean ``anchor_predict`` is; ``anchor_oof`` has one of them for each
             row, which the comparison with the anchor then takes into account.
         seed: Seed of the trees and of the draw of unlabelled rows.
     """
-    columns = columns or as_columns
-    rows = _evaluated_rows(data, folds, anchor_oof, groups, columns, seed)
+    if columns is None:
+        columns = _columns_for(data, teachers, seed)
+    rows = evaluated_rows(data, folds, anchor_oof, groups, columns, seed)
     evaluated = rows.evaluated
     if int(evaluated.sum()) < FEWEST_LABELS:
         alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
         return Pooled(alone, {}, anchor_predict, columns, None)
-    families = named_families(teachers, Space.of(rows.x, rows.x_u), seed)
+    space = Space.of(rows.x, rows.x_u)
+    if isinstance(columns, Patches):
+        space, rows = Space.unchanged(rows.x.shape[1]), rows.gathered()
+    families = named_families(teachers, space, seed)
     scores = _scores(families, rows, rows.x_u)
     without = _without_unlabelled(families, scores, rows)
     y, counts, labels = rows.y[evaluated], rows.counts(evaluated), rows.labels(evaluated)
@@ -144,8 +153,16 @@ def pooled(
     return replace(pool, compared=_compared(log_p, rows, gain))
 
 
+def _columns_for(data: SemiData, teachers: Sequence[object], seed: int) -> Predict:
+    """Patches of images, if the teachers are ours; the flattened rows otherwise."""
+    if not suit_patches(data, teachers):
+        return as_columns
+    with doing("pool, patches", POOL_PARTS):
+        return learnt_patches(data, seed)
+
+
 def _fitted(
-    families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: "_EvaluatedRows"
+    families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: EvaluatedRows
 ) -> dict[str, Teacher]:
     """Fit the candidates with a weight on all labels, and release what they shared."""
     teachers = [teacher for family in families.values() for teacher in family]
@@ -165,91 +182,8 @@ def _fitted(
     return members
 
 
-@dataclass(frozen=True)
-class _EvaluatedRows:
-    """Labelled rows, and which of them are used for training and for evaluation."""
-
-    x: Tensor
-    y: Tensor
-    x_u: Tensor | SomeRows
-    n_classes: int
-    folds: Tensor
-    anchor: Tensor
-    groups: Tensor
-    trained: Tensor  # whether the final members are trained on a row
-    weights: Tensor | None  # 1/π of each label, if there are propensities
-
-    @property
-    def evaluated(self) -> Tensor:
-        return (self.folds >= 0) & torch.isfinite(self.anchor).all(1)
-
-    def counts(self, some: Tensor) -> Tensor | None:
-        """The weights of some rows; None if all count the same."""
-        return None if self.weights is None else self.weights[some]
-
-    def labels(self, some: Tensor) -> float:
-        """How many labels some rows are worth: copies count once, unequal weights for less."""
-        _, group = torch.unique(self.groups[some], return_inverse=True)
-        if self.weights is None:
-            return int(group.max()) + 1
-        sums = torch.zeros(int(group.max()) + 1, dtype=torch.float64)
-        sums.index_add_(0, group, self.weights[some] / group.bincount()[group])
-        return float(sums.sum() ** 2 / sums.square().sum())
-
-
-def _evaluated_rows(
-    data: SemiData,
-    folds: Tensor,
-    anchor: Tensor,
-    groups: Tensor | None,
-    columns: Predict,
-    seed: int,
-) -> _EvaluatedRows:
-    x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
-    x_u: Tensor | SomeRows = x[:0]
-    if len(data.unlabelled_rows):  # rows on disk are not loaded at once
-        x_u = SomeRows(data.x, _seen(data.unlabelled_rows, seed), columns)
-    groups = torch.arange(len(y)) if groups is None else groups.cpu()
-    anchor, folds = anchor.detach().double().cpu(), folds.cpu()
-    trained = torch.ones(len(y), dtype=torch.bool)
-    weights = label_weights(data)
-    if data.validation is not None:
-        held, n = data.validation, len(data.validation.y)
-        x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
-        nothing = torch.full((len(trained), data.n_classes), torch.nan, dtype=torch.float64)
-        anchor = torch.cat([nothing, anchor])
-        folds = torch.cat([torch.full((len(trained),), -1), torch.zeros(n, dtype=torch.long)])
-        groups = torch.cat([groups, groups.max() + 1 + torch.arange(n)])
-        trained = torch.cat([trained, torch.zeros(n, dtype=torch.bool)])
-        if weights is not None:  # a validation part is a sample of all rows
-            weights = torch.cat([weights, torch.ones(n, dtype=torch.float64)])
-    if anchor.shape != (len(y), data.n_classes) or folds.shape != y.shape:
-        raise ValueError(
-            f"folds and anchor_oof must have one row for each held-out label: shapes ({len(y)},) "
-            f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
-            f"{tuple(anchor.shape)}."
-        )
-    return _EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights)
-
-
-def label_weights(data: SemiData) -> Tensor | None:
-    """Return 1/π of each label, (n_labelled,), float64 on the CPU; None without propensities."""
-    if data.propensity is None:
-        return None
-    return 1 / data.propensity[data.labelled_rows].double().cpu()
-
-
-def _seen(numbers: Tensor, seed: int) -> Tensor:
-    """The numbers of the unlabelled rows that teachers see, in order."""
-    if len(numbers) <= MOST_UNLABELLED:
-        return numbers
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randperm(len(numbers), generator=generator)[:MOST_UNLABELLED]
-    return numbers[drawn.sort().values.to(numbers.device)]
-
-
 def _scores(
-    families: Mapping[str, Sequence[Teacher]], rows: _EvaluatedRows, x_u: Tensor | SomeRows
+    families: Mapping[str, Sequence[Teacher]], rows: EvaluatedRows, x_u: Tensor | SomeRows
 ) -> dict[str, dict[str, Tensor]]:
     """Out-of-fold log-probabilities of the evaluated rows, by family and candidate."""
     found = {}
@@ -263,7 +197,7 @@ def _scores(
 
 
 def _without_unlabelled(
-    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: _EvaluatedRows
+    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: EvaluatedRows
 ) -> Scores:
     """The same from labelled rows alone, recomputed only for teachers that use unlabelled rows."""
     if not len(rows.x_u):
@@ -281,7 +215,7 @@ def _chosen(scores: Scores, y: Tensor, n: float, weights: Tensor | None) -> dict
     return {family: best_of(candidates, y, n, weights) for family, candidates in scores.items()}
 
 
-def _evaluated_log_proba(scores: Scores, rows: _EvaluatedRows) -> Tensor:
+def _evaluated_log_proba(scores: Scores, rows: EvaluatedRows) -> Tensor:
     """Log-probabilities of the evaluated rows by pools chosen and fitted without their fold."""
     evaluated = rows.evaluated
     y, anchor, groups = rows.y[evaluated], rows.anchor[evaluated], rows.groups[evaluated]
@@ -301,7 +235,7 @@ def _evaluated_log_proba(scores: Scores, rows: _EvaluatedRows) -> Tensor:
     return found
 
 
-def _compared(log_p: Tensor, rows: _EvaluatedRows, gain: float) -> Comparison:
+def _compared(log_p: Tensor, rows: EvaluatedRows, gain: float) -> Comparison:
     """The pool against the anchor, on one row of each group."""
     evaluated = rows.evaluated
     first = first_of_groups(rows.groups[evaluated])
@@ -340,7 +274,7 @@ def _report(
     weights: PoolWeights,
     log_p: Tensor,
     labelled_log_p: Tensor,
-    rows: _EvaluatedRows,
+    rows: EvaluatedRows,
     families: Mapping[str, Sequence[Teacher]],
 ) -> PoolReport:
     y, groups = rows.y[rows.evaluated], rows.groups[rows.evaluated]

@@ -48,6 +48,11 @@ class Space(NamedTuple):
             directions = _principal(rows, mean, scale)
         return cls(mean.float(), scale.float(), directions.float())
 
+    @classmethod
+    def unchanged(cls, columns: int) -> Self:
+        """Return the space of columns that have meaningful distances already."""
+        return cls(torch.zeros(columns), torch.ones(columns), torch.empty(columns, 0))
+
     def __call__(self, x: Tensor | SomeRows) -> Tensor:
         """Return rows (n, d) in this space, float32, on their own device; a block at a time."""
         mean, scale, directions = (part.to(x.device) for part in self)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from dessl._html import GREEN, GREY, card
-from dessl.evaluation.metrics.vocabulary import written
+from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,10 @@ class Choice:
 
 def _change(gain: Interval) -> str:
     """The change of the cross-entropy with its interval, in words."""
+    digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
     change, low, high = (
-        written("cross_entropy", -value, signed=True) for value in (gain.value, gain.high, gain.low)
+        digits_text("cross_entropy", -value, digits, signed=True)
+        for value in (gain.value, gain.high, gain.low)
     )
     return f"change {change} (95 % interval {low} to {high})"
 

@@ -68,22 +68,39 @@ class ProgressLines:
 class WholeBar:
     """One bar for work of several parts; it names the current one.
 
-    A part that ends early, as with early stopping, moves the bar to its end.
+    A part that ends early, as with early stopping, moves the bar to its end. One that trains
+    several times never moves it back.
+
+    Args:
+        bar: What is updated.
+        task: Its task.
+        parts: Expected number of parts.
+        every: Whether trainings that would show no bar of their own move this one.
     """
 
-    def __init__(self, bar: Any, task: Any, parts: float) -> None:
-        self._bar, self._task, self._parts, self._ended = bar, task, parts, 0.0
+    def __init__(self, bar: Any, task: Any, parts: float, *, every: bool = False) -> None:
+        self._bar, self._task, self._parts, self.every = bar, task, parts, every
+        self._ended = self._done = 0.0
 
     def move(self, what: str, share: float, parts: float) -> None:
         """Move to a share of the current part, which counts as ``parts`` parts."""
         self._parts = max(self._parts, self._ended + parts)
-        done = self._ended + share * parts
-        self._bar.update(self._task, completed=done, total=self._parts, what=what)
+        self._done = max(self._done, self._ended + share * parts)
+        self._bar.update(self._task, completed=self._done, total=self._parts, what=what)
 
     def end(self, parts: float) -> None:
         """Move to the end of the current part."""
         self._ended += parts
         self._bar.update(self._task, completed=self._ended)
+
+
+class PartLines:
+    """Print a line when a part begins, for ``verbose``."""
+
+    def update(self, _: object, *, what: str | None = None, **__: object) -> None:
+        """Name a part."""
+        if what is not None:
+            print(f"Training {what}", flush=True)
 
 
 class MinuteLines:
@@ -147,24 +164,33 @@ def _sharing(variable: ContextVar[Any], value: object) -> Iterator[None]:
 
 
 @contextmanager
-def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
+def part_lines(*, shown: bool) -> Iterator[None]:
+    """Print a line for each part named by :func:`doing` in this block."""
+    with _sharing(_WHOLE, WholeBar(PartLines(), None, 1) if shown else _WHOLE.get()):
+        yield
+
+
+@contextmanager
+def whole_bar(parts: float, *, shown: bool, every: bool = False) -> Iterator[None]:
     """Show one bar on the terminal for all training in this block; a line a minute elsewhere.
 
     Args:
         parts: Expected number of parts, each named by :func:`doing`.
         shown: Whether to show it.
+        every: Whether trainings that would show no bar of their own move this one.
     """
     if not shown or _WHOLE.get() is not None:
         yield
         return
     if not sys.stderr.isatty():
-        with _sharing(_WHOLE, WholeBar(MinuteLines(), None, parts)):
+        with _sharing(_WHOLE, WholeBar(MinuteLines(), None, parts, every=every)):
             yield
         return
     from rich.progress import TextColumn
 
     with _shown(TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[what]}")) as bar:
-        with _sharing(_WHOLE, WholeBar(bar, bar.add_task("", total=parts, what=""), parts)):
+        task = bar.add_task("", total=parts, what="")
+        with _sharing(_WHOLE, WholeBar(bar, task, parts, every=every)):
             yield
         bar.update(bar.task_ids[0], completed=1, total=1, what="done")
 
@@ -185,7 +211,8 @@ def doing(what: str, parts: float = 1.0) -> Iterator[None]:
 @contextmanager
 def progress_bar(steps: int, done: int, *, shown: bool) -> Iterator[ProgressBar]:
     """Show a bar, or a part of the whole bar, if requested and there is a terminal."""
-    if shown and (part := _DOING.get()) is not None:
+    part = _DOING.get()
+    if part is not None and (shown or part.whole.every):
         yield _Part(part, steps)
         return
     if not shown or not sys.stderr.isatty():

@@ -355,7 +355,7 @@ def _over_blocks(results: Results, metric: str, known: Mapping[Block, Comparison
         f"agrees with the paper's {agreement_text(found, 'data sets')}"
     )
     other = [block.data for block, one in both.items() if not one.same_direction]
-    text += f"; it does not on {listed(other)}." if other else "."
+    text += f"; the sign differs on {listed(other)}." if other else "."
     return Finding(agreement(found), text)
 
 
@@ -379,5 +379,5 @@ def _to_the_complete_case(results: Results) -> Iterator[Finding]:
             f"{agreement_text(found, 'differences')}"
         )
         other = [what for what, one in cells.items() if not one.same_direction]
-        text += f"; it does not for {listed(other)}." if other else "."
+        text += f"; the sign differs for {listed(other)}." if other else "."
         yield Finding(agreement(found), text)

@@ -342,7 +342,9 @@ def _signs(known: Sequence[Comparison]) -> str:
     """At how many large λ the sign agrees with the paper's, and where it significantly does not."""
     text = f"For λ ≥ {LARGE:g} the sign agrees with the paper's {agreement_text(known, 'values')}"
     other = [lambda_text(one.lam) for one in known if one.clear and not one.same_direction]
-    return f"{text}; it significantly differs at λ = {listed(other)}." if other else f"{text}."
+    return (
+        f"{text}; the sign significantly differs at λ = {listed(other)}." if other else f"{text}."
+    )
 
 
 def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:

@@ -134,7 +134,7 @@ def test_one_wrong_cell_does_not_turn_a_column_into_categories(tmp_path: Path) -
     path = write(tmp_path / "a.csv", ["size,y", *rows])
     with pytest.raises(
         DataError,
-        match=r"numbers in column 'size'; got '3.l4' in data row 17 \(1 such cells\)\. Correct",
+        match=r"numbers in column 'size'; got '3.l4' in data row 17 \(1 such cell\)\. Correct",
     ):
         read_table(path, label="y")
     words = write(tmp_path / "b.csv", ["size,y", *(f"w{k},a" for k in range(20))])

@@ -90,13 +90,14 @@ def medmnist() -> Case:
     return npz(read_medmnist, compressed=True, **arrays)
 
 
-def svhn(*, compressed: bool) -> Case:
+def svhn(*, compressed: bool, rebuilt: bool = False) -> Case:
     buffer = io.BytesIO()
     x = RNG.integers(0, 8, (32, 32, 3, 2), np.uint8)
     y = np.array([[1], [10]], np.uint8)
     scipy.io.savemat(buffer, {"X": x, "y": y}, do_compression=compressed)
     files = dict.fromkeys(("train_32x32.mat", "test_32x32.mat"), buffer.getvalue())
-    checksums = dict.fromkeys(files, f"md5:{hashlib.md5(buffer.getvalue()).hexdigest()}")
+    checksum = f"md5:{hashlib.md5(buffer.getvalue()).hexdigest()}"
+    checksums = None if rebuilt else dict.fromkeys(files, checksum)
     return Case(files, "train_32x32.mat", partial(read_svhn, checksums=checksums))
 
 
@@ -156,6 +157,8 @@ CASES = {
     "npz, compressed": npz(read_npz, compressed=True, x=np.eye(4), y=[0, 1, -1, 1]),
     "svhn": svhn(compressed=False),
     "svhn, compressed": svhn(compressed=True),
+    "svhn, rebuilt": svhn(compressed=False, rebuilt=True),
+    "svhn, rebuilt, compressed": svhn(compressed=True, rebuilt=True),
     "stl10 images": stl10("unlabeled_X.bin"),
     "stl10 labels": stl10("train_y.bin"),
     **{kind: images(kind) for kind in ("png", "jpeg", "bmp", "gif", "tiff", "webp", "ppm")},

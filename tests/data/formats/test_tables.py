@@ -71,7 +71,7 @@ def test_text_that_trimming_makes_equal_is_one_category(tmp_path: Path) -> None:
         (b'"","a","y"\n"1",1,2\n', "row.names = FALSE in R"),
         (b",,y\n0,1,2\n", "a column without a name: number 1, 2. Name .* delete empty columns"),
         (b"n;y;;\n0;1;;\n", "a column without a name: number 3, 4. Name .* delete empty columns"),
-        (b"a,b\n1,\xff\xfe\n", "invalid UTF8"),
+        (b"a,b\n1,\xff\xfe\n", "text in column 2 that is not UTF-8, but perhaps Latin-1"),
         (b"\x1f\x8b\x08\x00\x00\x00", "expected"),
         (b"a,b\n\x00,\x00\n" * 2, None),
     ],
@@ -157,7 +157,11 @@ def test_parquet_in_many_groups_keeps_its_order(tmp_path: Path) -> None:
 def test_other_codings_are_refused_with_advice_that_helps(tmp_path: Path, coding: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("name,size\nMüller,1\n".encode(coding))
-    got = "UTF-16" if coding == "utf-16" else ".* invalid UTF8 data"
+    got = (
+        "UTF-16"
+        if coding == "utf-16"
+        else ".* that is not UTF-8, but perhaps Latin-1 or Windows-1252"
+    )
     with pytest.raises(DataError, match=f"got {got}. Save it again as a CSV file in UTF-8"):
         open_table(path)
     path.write_bytes("name,size\nMüller,1\n".encode())

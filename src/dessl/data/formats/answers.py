@@ -13,6 +13,7 @@ from dessl.data.errors import DataError, did_you_mean, few, in_rows
 from dessl.data.formats.cells import has_decimal_comma, numbers
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.tables import Table
+from dessl.data.spelling import spelled
 
 SHOWN = 3  # options in a message
 
@@ -56,6 +57,7 @@ def read_answers(
     missing: Collection[str] = (),
     *,
     fitting: bool = False,
+    other_answers: str | None = None,
 ) -> dict[str, Any]:
     """Return each teacher's answers to all rows: classes as a list, or probabilities as an array.
 
@@ -65,6 +67,7 @@ def read_answers(
         class_names: The classes in order.
         missing: Texts that mean no answer, besides an empty cell.
         fitting: Whether a student is being trained, so that more such texts may be given.
+        other_answers: ``"missing"`` to treat answers that are not a class as no answer.
 
     Raises:
         DataError: The columns of probabilities are not one for each class, or an answer is no
@@ -74,31 +77,33 @@ def read_answers(
     for name, columns in teachers.items():
         if columns == (name,) or list(columns) == [name]:
             column = as_text(table.columns[name])
-            texts = [None if text in ("", *missing) else text for text in column.texts.to_pylist()]
-            found[name] = [texts[code] for code in column.codes.tolist()]
-            _check_classes(table.source, name, found[name], class_names, fitting=fitting)
+            texts = column.texts.to_pylist()
+            cells = [texts[code] for code in column.codes.tolist()]
+            read = spelled(cells, class_names, missing)
+            if other_answers is None:
+                _check_classes(table.source, name, read.other, class_names, fitting=fitting)
+            read.warn(quoted(name), class_names, stacklevel=2)
+            found[name] = read.classes
         else:
             found[name] = _probabilities(table, name, columns, class_names)
     return found
 
 
 def _check_classes(
-    source: Path,
-    name: str,
-    answers: Sequence[str | None],
-    class_names: Sequence[str],
-    *,
-    fitting: bool,
+    source: Path, name: str, odd: Counter[str], class_names: Sequence[str], *, fitting: bool
 ) -> None:
-    odd = Counter(one for one in answers if one is not None and one not in class_names)
     if not odd:
         return
     ((first, _),) = odd.most_common(1)
-    do = "Empty these cells, or write the classes as in training."
+    do = "Empty these cells, write the classes as in training, or pass --other-answers missing."
     if fitting:
         marks = [f"--missing-label {shlex.quote(one)}" for one, _ in odd.most_common(SHOWN)]
         shown = " ".join(marks) + (" ..." if len(odd) > SHOWN else "")
-        do = f"If this means no answer, pass {shown}; if it is a class, correct its spelling."
+        do = (
+            f"If this means no answer, pass {shown}, or --other-answers missing for all such "
+            "answers. If it is a class, correct its spelling; if no gold label has this class, "
+            "label some rows of it."
+        )
     raise DataError.of(
         source,
         expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "

@@ -256,17 +256,22 @@ def not_numbers(
 ) -> DataError:
     """The error for one or more columns whose cells are not all numbers."""
     first, *rest = columns
+    such = _counted(first.n_cells, "such cell")
     others = [
-        f"{quoted(wrong.cell)} in column {quoted(wrong.name)} ({wrong.n_cells} cells)"
+        f"{quoted(wrong.cell)} in column {quoted(wrong.name)} ({_counted(wrong.n_cells, 'cell')})"
         for wrong in rest
     ]
     return DataError.of(
         source,
         expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
-        got=f"{quoted(first.cell)} in data row {first.row + 1} ({first.n_cells} such cells)"
+        got=f"{quoted(first.cell)} in data row {first.row + 1} ({such})"
         + (f"; also {few(others)}" if others else ""),
         do=f"Correct or empty the cell{'s' * bool(others)}; or, {advice}",
     )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def numbers(

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,10 +208,22 @@ def _csv(path: Path, delimiter: str | None) -> Any:
     return table
 
 
-def _reading_csv(path: Path) -> AbstractContextManager[None]:
+@contextmanager
+def _reading_csv(path: Path) -> Iterator[None]:
     expected = "a UTF-8 CSV table with column names in its first line"
     do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
-    return reading(path, expected, arrow_module().ArrowException, ValueError, csv.Error, do=do)
+    problems = (arrow_module().ArrowException, ValueError, csv.Error)
+    with reading(path, expected, *problems, do=do):
+        try:
+            yield
+        except arrow_module().ArrowInvalid as error:
+            if "invalid UTF8" in str(error):
+                column = re.search(r"column #(\d+)", str(error))
+                where = f" in column {int(column[1]) + 1}" if column else ""
+                raise ValueError(
+                    f"text{where} that is not UTF-8, but perhaps Latin-1 or Windows-1252"
+                ) from error
+            raise
 
 
 def _csv_options(path: Path, delimiter: str | None) -> tuple[list[str], dict[str, Any]]:
