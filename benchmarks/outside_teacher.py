@@ -60,7 +60,8 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.school import Parts, School
-from dessl.teachers.student import evaluated, taught_by
+from dessl.teachers.student import taught_by
+from dessl.teachers.student_pool import evaluated
 from outside_teacher_gaps import LISTENING, OURS
 from outside_teacher_report import page, summary
 
@@ -169,7 +170,8 @@ def measured(cell: Cell) -> dict[str, Any]:
     labels[cell.n_gold :] = -1
     names = [str(number) for number in range(int(y.max()) + 1)]
     data = SemiData(x[train], labels, class_names=names)
-    school = School.of(data, answers[train], NetworkSetting(), cell.draw)
+    # Networks alone; outside_teacher_pool.py measures what the default pool's models add.
+    school = School.of(data, answers[train], NetworkSetting(), cell.draw, models=())
     predictions, facts = predicted(school, x[test], answers[test])
     predictions |= alone(school, x[test])
     own = answers[test] if answers.ndim == 2 else torch.eye(len(names))[answers[test]]

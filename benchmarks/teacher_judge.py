@@ -41,7 +41,7 @@ def measured(seed: int) -> dict[str, Any]:
     answers = answers_of("shuffled", x, y, seed)
     labels = torch.where(torch.arange(TRAINED) < GOLD, y[:TRAINED], -1)
     data = SemiData(x[:TRAINED], labels, class_names=["0", "1", "2"])
-    school = School.of(data, answers[:TRAINED], SETTING, seed)
+    school = School.of(data, answers[:TRAINED], SETTING, seed, models=())
     taught = taught_by(school, at_prediction=False)
     test, truth = x[TRAINED:], y[TRAINED:, None]
     predictions = {

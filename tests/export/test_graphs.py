@@ -12,6 +12,7 @@ from dessl.export.graphs import (
     MEMBERS,
     ExportError,
     Probabilities,
+    exported_members,
     member_module,
     probabilities_of,
 )
@@ -68,6 +69,12 @@ def test_a_student_predicts_without_its_teacher(rows: Callable) -> None:
     model = TaughtPredictor(learn_from_answers(data, y, setting=setting, seed=0))
     found = probabilities_of(model)(rows(20, 2))
     assert torch.allclose(found.double(), model(rows(20, 2)).exp(), rtol=0, atol=1e-6)
+    assert model.taught.others
+    assert set(model.taught.others) <= set(exported_members(model))
+    alone = TaughtPredictor(model.taught.networks_alone())
+    found = probabilities_of(model, networks_only=True)(rows(20, 2))
+    assert torch.allclose(found.double(), alone(rows(20, 2)).exp(), rtol=0, atol=1e-6)
+    assert exported_members(model, networks_only=True) == ("networks",)
 
 
 def test_what_is_not_made_of_tensors_is_named(fitted: Callable) -> None:

@@ -109,3 +109,15 @@ def test_rows_that_are_all_equal_are_no_trouble() -> None:
     graph = Graph().fit(x, y, x, 2)
     assert graph.predict_log_proba(x[:1]).exp()[0].tolist() == pytest.approx([0.5, 0.5])
     assert torch.isfinite(out_of_fold(Graph(), x, y, x, torch.arange(12) // 3, 2)).all()
+
+
+def test_labels_that_are_held_count_as_unlabelled_rows(blobs: Callable) -> None:
+    rows = blobs()
+    held = rows.folds == 0
+    found = Graph().fit(rows.x_l, rows.y_l, rows.x_u, 3, held=held)
+    others = torch.cat([rows.x_l[held], rows.x_u])
+    expected = Graph().fit(rows.x_l[~held], rows.y_l[~held], others, 3)
+    new = rows.x_u + 0.1
+    torch.testing.assert_close(
+        found.predict_log_proba(new), expected.predict_log_proba(new), rtol=0, atol=1e-4
+    )

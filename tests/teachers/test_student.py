@@ -20,7 +20,7 @@ from tests.teachers.three_clouds import (
 from torch import Tensor
 
 from dessl.data import SemiData
-from dessl.teachers import Answers, Taught, learn_from_answers
+from dessl.teachers import DEFAULT, Answers, Taught, learn_from_answers
 from dessl.teachers.base import State
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.fold_networks import (
@@ -30,7 +30,8 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.school import Parts
-from dessl.teachers.student import evaluated, pool_weights, pooled_log_p, students_of
+from dessl.teachers.student import students_of
+from dessl.teachers.student_pool import evaluated, pool_weights, pooled_log_p
 
 
 @pytest.mark.parametrize("kind", ["good", "permuted"])
@@ -58,7 +59,7 @@ def test_probabilities_add_up_and_the_same_seed_gives_the_same_student() -> None
     said = Answers.of(answers("good")[:600], NAMES, name="good")
     beside = copy.copy(data())
     beside.teachers = {"teacher": said}  # as SemiData(..., teachers=) has them
-    again = learn_from_answers(beside, setting=SHORT)
+    again = learn_from_answers(beside, setting=SHORT, models=())
     assert torch.equal(again.predict_log_proba(x), first)
 
 
@@ -73,7 +74,7 @@ def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
     choice = report.student
     gain = choice.without_loss - choice.pooled_loss
     assert choice.kept == (gain > choice.standard_error)
-    assert choice.without_loss <= choice.gold_only_loss
+    assert any(choice.weights_without[1:]) or choice.without_loss == choice.gold_only_loss
     assert not any(choice.weights_without[2:])  # of members that teacher_answers the teacher
     assert choice.accuracy.low < choice.accuracy.value < choice.accuracy.high
     text = str(report)
@@ -122,7 +123,7 @@ def test_several_teachers_hard_and_soft_some_rows_unanswered() -> None:
         Answers.of(hard[:600], NAMES, name="hard"),
         Answers.of(answers("good")[:600], NAMES, name="soft"),
     ]
-    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT)
+    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT, models=())
     x = rows()[0][600:]
     new = [Answers.of(hard[600:], NAMES), Answers.of(answers("good")[600:], NAMES)]
     assert loss(found.predict_log_proba(x, new)) < 0.6 * gold_only(found)
@@ -142,6 +143,82 @@ def test_a_teacher_that_answered_nothing_cannot_teach() -> None:
     for given in (silent, [good, silent]):
         with pytest.raises(ValueError, match="answers of silent are all missing; got 600 rows"):
             learn_from_answers(data(), given, setting=SHORT)
+
+
+def test_a_teacher_that_always_says_the_same_cannot_teach() -> None:
+    some = [None, *["a"] * 599]
+    for given in (["b"] * 600, torch.tensor([[0.2, 0.3, 0.5]]).expand(600, 3), some):
+        n = 599 if given is some else 600
+        with pytest.raises(ValueError, match=f"the same answer to all {n} rows that it answered"):
+            learn_from_answers(data(), given, setting=SHORT)
+
+
+def test_the_models_of_the_default_pool_join_with_and_without_the_answers() -> None:
+    """On Gaussian clouds they are better than short networks, so their gain needs no teacher."""
+    found = taught("good", at_prediction=True, models=DEFAULT)
+    x, choice = rows()[0][600:], found.report.student
+    assert loss(found.predict_log_proba(x)) < loss(taught("good").predict_log_proba(x))
+    assert choice.without_loss < taught("good").report.student.without_loss
+    assert [name.split()[0] for name in choice.members[4:]] == list(DEFAULT)
+    assert not any(choice.weights_without[2:4])  # student and imitation
+    used = {name for name, weight in zip(choice.members, choice.used, strict=True) if weight}
+    assert set(found.others) >= used - set(choice.members[:4])
+    assert found.report.with_answers is not None
+    assert found.report.with_answers.alone_loss in (choice.without_loss, choice.pooled_loss)
+    said = answers("good")[600:]
+    tensors, settings = found.state()
+    again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
+    assert torch.equal(again.predict_log_proba(x, said), found.predict_log_proba(x, said))
+    total = sum(
+        weight * found.others[name].predict_log_proba(x)
+        if name in found.others
+        else weight * ensemble_log_p(networks, found.space(x))
+        for name, weight, networks in zip(
+            choice.members,
+            choice.used,
+            [
+                found.networks["complete_case"],
+                found.networks["students"][:5],
+                found.networks["students"][5:],
+                found.networks["imitators"],
+                *[()] * 5,
+            ],
+            strict=True,
+        )
+        if weight
+    )
+    torch.testing.assert_close(found.predict_log_proba(x), torch.as_tensor(total).log_softmax(1))
+
+
+def test_the_networks_alone_have_the_weights_of_all() -> None:
+    found, n = taught("good", at_prediction=True, models=DEFAULT), 9
+    for first, expected in ((0.2, (0.6, 0.0, 1.2)), (0.0, (0.0, 0.0, 1.8))):
+        weights = (first, 0.0, 0.4, *[0.0] * 4, 1.2 - first, 0.2)
+        choice = dataclasses.replace(found.report.student, weights=weights, weights_without=weights)
+        others = dict.fromkeys(choice.members[7:], object())
+        report = dataclasses.replace(found.report, student=choice)
+        alone = dataclasses.replace(found, report=report, others=others).networks_alone()
+        assert alone.report.student.used == pytest.approx((*expected, *[0.0] * (n - 3)))
+        assert not alone.others
+        assert alone.predict_log_proba(rows()[0][600:]).isfinite().all()
+    nothing = dataclasses.replace(
+        choice, weights=(0.0,) * 8 + (1.0,), weights_without=(0.0,) * 8 + (1.0,)
+    )
+    report = dataclasses.replace(found.report, student=nothing)
+    alone = dataclasses.replace(found, report=report, others=others).networks_alone()
+    assert alone.report.student.used == (1.0, *[0.0] * 8)
+
+
+def test_an_accuracy_is_that_of_the_mean_over_the_folds() -> None:
+    """Against a loop: where a single network differs, the mean gains what it says it gains."""
+    found, school_ = taught("good"), school("good")
+    choice, inside = found.report.student, found.evaluated
+    assert inside is not None
+    single = (inside.taught if choice.kept else inside.without)[60:].argmax(1)
+    p = found.predict_log_proba(data().x[school_.evaluation_rows]).exp()
+    gains = [float(row.max() - row[c]) for row, c in zip(p, single, strict=True)]
+    assert choice.averaging == pytest.approx(sum(gains) / len(gains))
+    assert choice.averaging > 0
 
 
 def test_gold_rows_without_an_answer_are_evaluated_as_they_are_predicted() -> None:
@@ -175,7 +252,7 @@ def test_a_teacher_without_answers_to_gold_rows_is_not_judged() -> None:
     with pytest.raises(ValueError, match="gold rows that it answered, at least 10; it answered 0"):
         learn_from_answers(data(), silent, setting=SHORT)
     both = [silent, Answers.of(answers("good")[:600], NAMES, name="good")]
-    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT)
+    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT, models=())
     assert found.report.teachers[0].accuracy is None
     assert "too few answers" in str(found.report)
     assert found.report.teachers[0].trust == 0

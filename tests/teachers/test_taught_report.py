@@ -9,7 +9,8 @@ from scipy import stats
 
 from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, renewed
 
-QUALITY = TeacherQuality("model", 1.0, Interval(0.8, 0.7, 0.9), 0.05, 0.85, 0.6)
+SHARE, ERROR = Interval(0.8, 0.7, 0.9), Interval(0.05, 0.01, 0.09)
+QUALITY = TeacherQuality("model", 1.0, SHARE, ERROR, 0.85, 0.6)
 
 
 def made(**other: Any) -> Choice:
@@ -65,7 +66,9 @@ def test_weights_of_nearly_nothing_are_not_named() -> None:
     ("change", "says"),
     [
         ({}, "model: accuracy 0.800 (0.700 to 0.900) on gold rows; mean confidence 0.850, "
-         "calibration error 0.050."),
+         "calibration error 0.050 (0.010 to 0.090)."),
+        ({"calibration_error": Interval(0.0, 0.0, 0.083)}, "mean confidence 0.850, no clear "
+         "miscalibration (calibration error at most 0.083)."),
         ({"confidence": None}, "model: accuracy 0.800 (0.700 to 0.900) on gold rows."),
         ({"accuracy": None, "confidence": None}, "model: too few answers on gold rows."),
         ({"confidence": None, "answered": 0.855}, "gold rows; it answered 85.5% of the rows."),
@@ -91,6 +94,7 @@ def test_what_predicts_rows_with_answers_is_told_first() -> None:
         report = TaughtReport(60, 540, (QUALITY,), made(), more)
         assert str(report).splitlines()[2].startswith(first)
     report = TaughtReport(60, 540, (QUALITY,), made(), heard)
+    assert report.used_members == ("gold only", "self-taught", "student")
     assert report.about_teachers[2] == f"Without the teacher at prediction time: {made().why}"
     assert not any(heard.why in line for line in report.about_teachers)  # the verdict says it
 
@@ -114,3 +118,43 @@ def test_a_report_of_the_first_format_compares_with_gold_labels() -> None:
         del old["student"][name]
     found = TaughtReport.from_dict(renewed(old)).student
     assert found == made(weights_without=(1.0, 0.0, 0.0), without_loss=0.7, n=60)
+
+
+@pytest.mark.parametrize(
+    ("change", "kept", "says"),
+    [
+        ({"alone_loss": 0.55}, True, "The answers help: out-of-fold cross-entropy 0.600 without "
+         "them, 0.500 with them; change −0.100 (95 % interval −0.140 to −0.060). The student alone "
+         "has 0.550; change −0.050 (95 % interval −0.090 to −0.010). Weights: gold only"),
+        ({"alone_loss": 0.53}, True, "The answers are used, but the gain may be chance"),
+        ({"alone_loss": 0.51}, False, "The answers to new rows gave no gain of more than 1 "
+         "standard error over the student alone, so it predicts alone: out-of-fold"),
+        ({"alone_loss": 0.6, "pooled_loss": 0.7}, False, "did not help, so they are not used as "
+         "input: out-of-fold cross-entropy 0.600 without them, 0.700 with them; change +0.100 "
+         "(95 % interval +0.060 to +0.140)."),
+    ],
+)  # fmt: skip
+def test_answers_to_new_rows_must_be_better_than_the_student_alone(
+    change: dict[str, Any], kept: bool, says: str
+) -> None:
+    choice = made(**{"alone_error": 0.02, **change})
+    assert choice.kept is kept
+    assert says in choice.why
+    assert ("Weights" in choice.why) is kept
+
+
+def test_an_accuracy_is_moved_to_that_of_the_mean_over_the_folds() -> None:
+    choice = made().averaged(0.02)
+    assert choice.accuracy == Interval(0.92, 0.87, 0.97)
+    assert choice.accuracy_gold_rows == Interval(0.92, 0.8200000000000001, 1.0)  # at most 1
+    assert choice.averaging == 0.02
+
+
+def test_an_earlier_report_has_no_interval_of_the_calibration_error() -> None:
+    old = TaughtReport(60, 540, (QUALITY,), made(), None).as_dict()
+    old["teachers"][0]["calibration_error"] = 0.05
+    for name in ("alone_loss", "alone_error", "averaging"):
+        del old["student"][name]
+    found = TaughtReport.from_dict(old)
+    assert found.teachers[0].calibration_error is None
+    assert found.student == made()

@@ -46,10 +46,19 @@ def answers(kind: str) -> Tensor:
 
 
 @cache
-def taught(kind: str, *, at_prediction: bool = False, debiased: bool = False) -> Taught:
+def taught(
+    kind: str,
+    *,
+    at_prediction: bool = False,
+    debiased: bool = False,
+    models: tuple[str, ...] = (),
+) -> Taught:
+    """Networks alone by default: with Gaussian clouds, a model of Gaussians needs no teacher."""
     setting = dataclasses.replace(SHORT, debiased=debiased)
     said = Answers.of(answers(kind)[:600], NAMES, name=kind)
-    return learn_from_answers(data(), said, at_prediction=at_prediction, setting=setting)
+    return learn_from_answers(
+        data(), said, at_prediction=at_prediction, setting=setting, models=models
+    )
 
 
 def loss(log_p: Tensor) -> float:
@@ -61,6 +70,6 @@ def gold_only(found: Taught) -> float:
 
 
 @cache
-def school(kind: str) -> School:
+def school(kind: str, *models: str) -> School:
     hard = [NAMES[int(c)] for c in answers(kind).argmax(1)[:600]]
-    return School.of(data(), hard, SHORT, 0)
+    return School.of(data(), hard, SHORT, 0, models=models)

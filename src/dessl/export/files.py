@@ -19,7 +19,7 @@ from dessl._version import __version__
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.frames import read_frame
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
-from dessl.recipes.predictor import Predictor, TaughtPredictor
+from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
 from dessl.saved import SavedModel
 
 Format = Literal["onnx", "pt2"]
@@ -182,9 +182,13 @@ def check_rows(saved: SavedModel) -> Tensor:
 
 def _reference(saved: SavedModel, *, networks_only: bool) -> SavedModel:
     """The model whose predictions the graph must match."""
-    if not networks_only or isinstance(saved.model, Predictor | TaughtPredictor):
+    if not networks_only or isinstance(saved.model, Predictor):
         return saved
-    return SavedModel(saved.model.networks, saved.class_names, saved.shape, image=saved.image)
+    if isinstance(saved.model, TaughtPredictor):
+        networks: AnyPredictor = TaughtPredictor(saved.model.taught.networks_alone())
+    else:
+        networks = saved.model.networks
+    return SavedModel(networks, saved.class_names, saved.shape, image=saved.image)
 
 
 def _description(saved: SavedModel, kind: Format, found: Exported) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dessl.functional import log_probabilities
 from dessl.recipes import PooledPredictor, TaughtPredictor
 from dessl.recipes.predictor import AnyPredictor, Predictor
-from dessl.teachers import KINDS, State
+from dessl.teachers import KINDS, State, Taught
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
@@ -295,24 +295,30 @@ class Ensemble(nn.Module):
 
 
 class StudentGraph(nn.Module):
-    """A student of a teacher's answers, without its teacher."""
+    """A student of a teacher's answers, without its teacher: networks and other models."""
 
-    def __init__(self, model: TaughtPredictor) -> None:
+    def __init__(self, taught: Taught) -> None:
         super().__init__()
-        taught = model.taught
         self.space = SpaceGraph({f"space.{k}": v for k, v in taught.space._asdict().items()})
         groups = [list(taught.networks["complete_case"])]
         for name, size in (("students", FOLDS), ("imitators", 2)):
             own = taught.networks[name]
             groups += [list(own[k : k + size]) for k in range(0, len(own), size)]
-        counted = [pair for pair in zip(taught.report.student.used, groups, strict=True) if pair[0]]
+        choice = taught.report.student
+        counted = [pair for pair in zip(choice.used, groups, strict=False) if pair[0]]
         self.weights = [float(weight) for weight, _ in counted]
         self.groups = nn.ModuleList(Ensemble(group) for _, group in counted)
+        used = zip(choice.members[len(groups) :], choice.used[len(groups) :], strict=True)
+        others = {name: float(weight) for name, weight in used if weight}
+        self.weights += others.values()
+        self.members = nn.ModuleList(member_module(name, taught.others[name]) for name in others)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the weighted sum of log-probabilities, float64."""
-        z = self.space(rows)
-        parts = [w * group(z) for w, group in zip(self.weights, self.groups, strict=True)]
+        z, columns = self.space(rows), as_columns(rows)
+        found = [group(z) for group in self.groups]
+        found += [member(columns) for member in self.members]
+        parts = [weight * log_p for weight, log_p in zip(self.weights, found, strict=True)]
         return torch.stack(parts).sum(0)
 
 
@@ -333,7 +339,8 @@ def probabilities_of(model: AnyPredictor, *, networks_only: bool = False) -> Pro
         ExportError: A member of its pool cannot be written with tensors.
     """
     if isinstance(model, TaughtPredictor):
-        return Probabilities(StudentGraph(model))
+        taught = model.taught
+        return Probabilities(StudentGraph(taught.networks_alone() if networks_only else taught))
     if isinstance(model, Predictor):
         return Probabilities(model)
     return Probabilities(model.networks if networks_only else PoolGraph(model))
@@ -341,8 +348,14 @@ def probabilities_of(model: AnyPredictor, *, networks_only: bool = False) -> Pro
 
 def exported_members(model: AnyPredictor, *, networks_only: bool = False) -> tuple[str, ...]:
     """Return the names of a pool's members that are exported; the networks are ``"networks"``."""
-    if not isinstance(model, PooledPredictor) or networks_only:
+    if networks_only or isinstance(model, Predictor):
         return ("networks",)
+    if isinstance(model, TaughtPredictor):
+        taught = model.taught
+        choice = taught.report.student
+        used = [name for name, w in zip(choice.members, choice.used, strict=True) if w]
+        others = tuple(name for name in used if name in taught.others)
+        return ("networks", *others) if len(others) < len(used) else others
     weights = model.pool.weights
     anchor = ("networks",) if weights.weights[weights.anchor] else ()
     return (*anchor, *model.pool.members)

@@ -109,7 +109,7 @@ def _teacher(teacher: TeacherQuality) -> tuple[Child, ...]:
         f"{teacher.answered:.0%}",
         NONE if teacher.accuracy is None else _shown(teacher.accuracy),
         NONE if teacher.confidence is None else f"{teacher.confidence:.1%}",
-        NONE if teacher.calibration_error is None else f"{teacher.calibration_error:.1%}",
+        NONE if teacher.calibration_error is None else _shown(teacher.calibration_error),
     )
 
 

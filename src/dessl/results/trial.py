@@ -35,6 +35,7 @@ from dessl.results.record import Record, thinned
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Taught, TaughtReport
 from dessl.teachers.taught import Evaluated
+from dessl.teachers.taught_report import Interval
 from dessl.training import TrainResult
 
 FEW_LABELS = 200  # with fewer, a capped cross-entropy may depend on a few large losses
@@ -302,7 +303,9 @@ def taught_facts(
     )
     comparisons = {name: tuple(rows.comparisons(name)) for name, rows in tested.items()}
     estimates = dict.fromkeys(
-        one for name, rows in tested.items() for one in rows.estimates([WITHOUT, name])
+        _averaged(one, report)
+        for name, rows in tested.items()
+        for one in rows.estimates([WITHOUT, name])
     )
     alone = STUDENT if report.student.kept else WITHOUT
     n_gold = int(known.sum())
@@ -325,6 +328,19 @@ def taught_facts(
         warnings=warnings,
         taught=report,
     )
+
+
+def _averaged(one: Estimate, report: TaughtReport) -> Estimate:
+    """An accuracy as that of the mean over the folds, as in the report of a student.
+
+    The model without answers is given the gain of what was kept, which is about the same.
+    """
+    if one.metric != "accuracy":
+        return one
+    heard = report.with_answers if one.method == WITH_ANSWERS else None
+    by = (heard or report.student).averaging
+    moved = Interval(one.value, one.low, one.high).shifted(by)
+    return dataclasses.replace(one, value=moved.value, low=moved.low, high=moved.high)
 
 
 class GoldRows(EvaluationRows):

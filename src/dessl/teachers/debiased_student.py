@@ -58,7 +58,7 @@ def debiased_student(
         seed: Seed of folds, weights and draws.
         setting: Size and length of the networks.
     """
-    school = School.of(data, answers, setting or NetworkSetting(), seed)
+    school = School.of(data, answers, setting or NetworkSetting(), seed, models=())
     lessons, lams = debiased_lessons(school, lam=lam)
     networks = [one.network for one in school.students(lessons)]
     return DebiasedStudent(networks, lams, school.space)

@@ -1,9 +1,12 @@
 """The teachers by name: each a family of settings, of which the best one out of fold is kept."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from dessl.teachers.base import Saveable, Teacher
+from torch import Tensor
+
+from dessl.teachers.base import Saveable, State, Teacher
 from dessl.teachers.boosting import Boosting
 from dessl.teachers.classifiers import FromClassifier
 from dessl.teachers.gaussians import COVARIANCES, MASSES, Gaussians
@@ -107,3 +110,39 @@ def _own(teacher: object) -> Teacher:
 def _unknown(name: str) -> ValueError:
     known = ", ".join(map(repr, KINDS))
     return ValueError(f"teachers must be among {known}, or teacher objects; got {name!r}.")
+
+
+def members_state(members: Mapping[str, Teacher]) -> State:
+    """Return the state of fitted teachers, for safetensors and JSON.
+
+    Raises:
+        TypeError: A member is the user's own classifier, which could be saved only with pickle.
+    """
+    tensors: dict[str, Tensor] = {}
+    entries = []
+    for number, (name, teacher) in enumerate(members.items()):
+        kind = next((kind for kind, own in KINDS.items() if isinstance(teacher, own)), None)
+        if kind is None or not isinstance(teacher, Saveable):
+            raise TypeError(
+                f"the pool's member {name!r} cannot be saved: a {type(teacher).__name__} would "
+                "need pickle. Fit again without it, or keep the fitted object in memory."
+            )
+        saved = teacher.state()
+        tensors |= {f"{number}.{key}": part for key, part in saved.tensors.items()}
+        entries.append({"name": name, "kind": kind, "settings": saved.settings})
+    return State(tensors, {"members": entries})
+
+
+def members_of(state: State) -> dict[str, Any]:
+    """Rebuild the teachers of :func:`members_state`, by name."""
+    members: dict[str, Any] = {}
+    for number, entry in enumerate(state.settings["members"]):
+        start = f"{number}."
+        own = {
+            key.removeprefix(start): part
+            for key, part in state.tensors.items()
+            if key.startswith(start)
+        }
+        kind = KINDS[entry["kind"]]
+        members[entry["name"]] = kind.from_state(State(own, entry["settings"]))
+    return members

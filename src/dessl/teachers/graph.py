@@ -123,18 +123,31 @@ class Graph:
         x_u: Tensor | SomeRows,
         n_classes: int,
         weights: Tensor | None = None,
+        held: Tensor | None = None,
     ) -> Self:
-        """Diffuse all labels, each with its weight."""
+        """Diffuse all labels, each with its weight.
+
+        Args:
+            x_l: (n_l, d).
+            y_l: (n_l,) class numbers.
+            x_u: (n_u, d), or rows that are not yet gathered.
+            n_classes: Number of classes.
+            weights: How much each label counts, (n_l,); None if all count the same.
+            held: Which labels are not used, (n_l,): these rows count as unlabelled ones.
+        """
         rows = labelled_rows(x_l, y_l, x_u, n_classes, weights)
         edges = self.shared.of(x_l, x_u)
-        y = rows.mass.float()
+        used = torch.ones(len(rows.y_l), dtype=torch.bool) if held is None else ~held
+        y = rows.mass.float() * used[:, None]
         mass = diffused(edges, y, [self.alpha])[0]
-        labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
+        labelled = edges.node[: len(y)]
+        unlabelled = torch.cat([labelled[~used], edges.node[len(y) :]])
         if len(unlabelled):
             median = _median_mass(mass.sum(1)[unlabelled])
         else:  # mass that labelled rows get from themselves does not count
             median = _median_mass(mass.sum(1)[labelled] - y.sum(1).to(mass.device))
-        prior = class_prior(rows.y_l, n_classes, rows.weights)
+        counts = None if rows.weights is None else rows.weights[used]
+        prior = class_prior(rows.y_l[used], n_classes, counts)
         sigma, mass = edges.sigma.cpu(), mass.cpu()
         self._memory = _Memory(edges.space, edges.index.cpu(), sigma, mass, prior, median)
         return self

@@ -100,14 +100,18 @@ def fit_pool(
         for name, log_p in candidates.items()
     }
     tempered = stack * np.array([exponents[name] for name in names])[:, None, None]
-    penalty = WEIGHT_PENALTY * (1 + FEW_LABELS / labels) / labels
-    ridge = np.array([0.0 if name == anchor else penalty for name in names])
+    ridge = np.array([0.0 if name == anchor else weight_penalty(labels) for name in names])
     start = np.array([float(name == anchor) for name in names])
     found = least_cross_entropy(
         tempered, y.numpy(), SUM_PENALTY / labels, ridge, start, _shares(weights)
     )
     found[found < LEAST_WEIGHT] = 0.0
     return PoolWeights(dict(zip(names, found.tolist(), strict=True)), exponents, anchor)
+
+
+def weight_penalty(n: float) -> float:
+    """Return r, the penalty on the square of a weight other than the anchor's, for n labels."""
+    return WEIGHT_PENALTY * (1 + FEW_LABELS / n) / n
 
 
 def _shares(weights: Tensor | None) -> NDArray[np.float64] | None:

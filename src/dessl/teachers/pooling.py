@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -10,10 +10,10 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
-from dessl.teachers.base import Saveable, State, Teacher
+from dessl.teachers.base import State, Teacher
 from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for, weighted
 from dessl.teachers.evaluated import EvaluatedRows, evaluated_rows
-from dessl.teachers.families import DEFAULT, KINDS, named_families
+from dessl.teachers.families import DEFAULT, members_of, members_state, named_families
 from dessl.teachers.graph import Graph
 from dessl.teachers.patches import Patches, learnt_patches, suit_patches
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
@@ -72,19 +72,8 @@ class Pooled:
         Raises:
             TypeError: A member is the user's own classifier, which could be saved only with pickle.
         """
-        tensors: dict[str, Tensor] = {}
-        members = []
-        for number, (name, teacher) in enumerate(self.members.items()):
-            kind = next((kind for kind, own in KINDS.items() if isinstance(teacher, own)), None)
-            if kind is None or not isinstance(teacher, Saveable):
-                raise TypeError(
-                    f"the pool's member {name!r} cannot be saved: a {type(teacher).__name__} would "
-                    "need pickle. Fit again without it, or keep the fitted object in memory."
-                )
-            saved = teacher.state()
-            tensors |= {f"{number}.{key}": part for key, part in saved.tensors.items()}
-            members.append({"name": name, "kind": kind, "settings": saved.settings})
-        settings = {"members": members, **self.weights._asdict()}
+        tensors, settings = members_state(self.members)
+        settings |= self.weights._asdict()
         settings["report"] = self.report and self.report.as_dict()
         settings |= {"on_features": True} if self.on_features else {}
         if isinstance(self.columns, Patches):
@@ -96,16 +85,7 @@ class Pooled:
         cls, state: State, anchor_predict: Predict, columns: Predict | None = None
     ) -> Self:
         """Rebuild a pool around an anchor, with exactly the same predictions."""
-        members: dict[str, Any] = {}
-        for number, entry in enumerate(state.settings["members"]):
-            start = f"{number}."
-            own = {
-                key.removeprefix(start): part
-                for key, part in state.tensors.items()
-                if key.startswith(start)
-            }
-            kind = KINDS[entry["kind"]]
-            members[entry["name"]] = kind.from_state(State(own, entry["settings"]))
+        members = members_of(state)
         weights = PoolWeights(*(state.settings[name] for name in PoolWeights._fields))
         report = state.settings["report"] and PoolReport.from_dict(state.settings["report"])
         on_features = bool(state.settings.get("on_features"))

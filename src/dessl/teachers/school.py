@@ -5,8 +5,9 @@ learn from as many as the steps draw, and some are kept apart: accuracy is estim
 network has seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.teachers.answers import Answers, as_answers
+from dessl.teachers.base import Teacher
 from dessl.teachers.correction import Correction
 from dessl.teachers.cross_corrected import CompleteCase, complete_case, student_targets
 from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.families import DEFAULT
 from dessl.teachers.fold_networks import (
     Lesson,
     NetworkSetting,
@@ -27,6 +30,7 @@ from dessl.teachers.fold_networks import (
     network_log_p,
     trained_networks,
 )
+from dessl.teachers.other_models import OtherModels
 from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
@@ -51,7 +55,8 @@ class Parts(NamedTuple):
 class School:
     """The rows, split by their use, and the gold-only networks."""
 
-    answers: tuple[Answers, ...]  # to all rows of the data
+    x: Tensor  # all rows of the data
+    answers: tuple[Answers, ...]  # to these rows
     gold_rows: Tensor
     gold_y: Tensor
     x_pool: Tensor  # standardised unlabelled rows for students
@@ -64,6 +69,7 @@ class School:
     class_names: tuple[str, ...]
     n_unlabelled: int
     networks: CompleteCase
+    others: OtherModels | None  # other models without answers, in the pool of the networks
     out: Path | None = None  # folder for checkpoints
 
     @classmethod
@@ -74,8 +80,10 @@ class School:
         setting: NetworkSetting,
         seed: int,
         out: Path | None = None,
+        *,
+        models: Sequence[object] = DEFAULT,
     ) -> "School":
-        """Split the rows, scale them, and train the gold-only networks.
+        """Split the rows, scale them, and train the gold-only networks and the other models.
 
         Args:
             data: A table with gold labels.
@@ -83,6 +91,7 @@ class School:
             setting: Setting of the networks.
             seed: Seed of folds, weights and draws.
             out: Folder for checkpoints, used to resume training; None to keep nothing.
+            models: Other models of gold labels and unlabelled rows to pool with the networks.
         """
         _check(data)
         _checks.whole_number("seed", seed)
@@ -105,9 +114,14 @@ class School:
                 seed=seed,
                 out=None if out is None else out / "gold-only",
             )
+            others = None
+            if models:
+                folds = networks.gold.folds
+                others = OtherModels.of(data, pool, folds, space, models=models, seed=seed)
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:evaluated]))
-        parts = (read, gold, y, rest, pool, seen, order[:evaluated], space)
-        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks, out)
+        parts = (data.x, read, gold, y, rest, pool, seen, order[:evaluated], space)
+        counts = (data.class_names, data.n_unlabelled)
+        return cls(*parts, setting, seed, *counts, networks, others, out)
 
     def answers_for(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
@@ -196,11 +210,48 @@ class School:
 
         A mean of five networks would be more confident than the network that predicts a gold row.
         """
-        generator = torch.Generator().manual_seed(self.seed + 2)
-        folds = torch.randint(FOLDS, (len(self.evaluation_rows),), generator=generator)
+        folds = self.drawn_folds
         rows = [(folds == fold).nonzero().flatten() for fold in range(FOLDS)]
         found = [self.members(fold, parts, its) for fold, its in enumerate(rows)]
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()], folds
+
+    @property
+    def drawn_folds(self) -> Tensor:
+        """The fold drawn for each unlabelled row that is kept out of training."""
+        generator = torch.Generator().manual_seed(self.seed + 2)
+        return torch.randint(FOLDS, (len(self.evaluation_rows),), generator=generator)
+
+    def others_out_of_fold(self, fold: int | None = None) -> tuple[tuple[str, ...], Tensor]:
+        """The other models' names and log-probabilities (models, n_gold, classes) of gold rows.
+
+        Args:
+            fold: A fold whose labels do not choose the settings; None if all labels do.
+        """
+        if self.others is None:
+            gold = self.networks.gold
+            return (), torch.zeros(0, len(gold.y), gold.n_classes, dtype=torch.float64)
+        rows = None if fold is None else self.networks.gold.outside(fold)
+        names = self.others.best(rows)
+        return names, self.others.out_of_fold(names)
+
+    def others_fitted(self, names: Iterable[str]) -> dict[str, Teacher]:
+        """The other models among some members of a pool, fitted to all gold rows."""
+        if self.others is None:
+            return {}
+        return self.others.fitted(set(self.others_out_of_fold()[0]) & set(names))
+
+    @cached_property
+    def others_drawn(self) -> Tensor:
+        """The same for unlabelled rows, each from the fold drawn for it."""
+        n, folds = len(self.evaluation_rows), self.drawn_folds
+        models = 0 if self.others is None else len(self.others)
+        found = torch.zeros(models, n, self.networks.gold.n_classes, dtype=torch.float64)
+        for fold in range(FOLDS):
+            rows = (folds == fold).nonzero().flatten()
+            if self.others is not None:
+                names, _ = self.others_out_of_fold(fold)
+                found[:, rows] = self.others.without_fold(names, fold, self.evaluation_rows[rows])
+        return found
 
     def confusions(self) -> tuple[Tensor | None, ...]:
         """Each teacher's calibrated confusion without each fold, (folds, classes, classes)."""
@@ -270,12 +321,19 @@ def _check(data: SemiData) -> None:
 
 
 def _check_answered(answers: Sequence[Answers], gold: Tensor) -> None:
-    """Refuse answers that are all missing, or that no gold rows could judge."""
+    """Refuse answers that are all missing or all equal, or that no gold rows could judge."""
     for one in answers:
-        if not bool(one.answered.any()):
+        given = one.values[one.answered]
+        if not len(given):
             raise ValueError(
                 f"the answers of {one.name} are all missing; got {len(one)} rows. Omit this "
                 "teacher, or check that its answers were read."
+            )
+        if bool((given == given[0]).all()):
+            raise ValueError(
+                f"{one.name} gave the same answer to all {len(given):,} rows that it answered, "
+                "which says nothing about a row. Omit this teacher, or check that its answers were "
+                "read."
             )
     most = max(int(one.answered[gold].sum()) for one in answers)
     if most < FEWEST_GOLD:

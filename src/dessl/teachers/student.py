@@ -4,50 +4,47 @@
     and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative
     slope
     S⁰: like S, without a teacher: q̃ are the gold-only networks' predictions, recalibrated
-    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T (or cc, S⁰, S, q̃: teacher at prediction time)
-    gate: keep the pool if its cross-fitted out-of-fold CE is below that of the best without answers
-          (cc, or cc and S⁰ pooled) by one standard error
+    M: other models without answers, as in the default pool (:mod:`dessl.teachers.other_models`)
+    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, M (or cc, S⁰, S, q̃, M: teacher at prediction)
+    gate: keep the pool if its cross-fitted out-of-fold CE is below that of the model without
+          answers (cc, S⁰ and M pooled, or cc where it is better) by one standard error; a teacher
+          at prediction time must also be better than what was kept without it
 
 Nothing that learns from a gold label is evaluated on it, and no network's step is selected by a
 label it is evaluated on (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or
-exaggerates is detected and dropped, and no teacher gets credit for what students gain without one.
+exaggerates is detected and dropped, and no teacher gets credit for what is gained without one.
 """
 
-import math
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
-from dessl.evaluation import ShiftWarning, estimate_metric
+from dessl.evaluation import ShiftWarning, estimate_ece, estimate_metric
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.debiased.shift import LEVEL, shift_test
-from dessl.evaluation.metrics import debiased_ece
 from dessl.evaluation.verdict import shown_p
-from dessl.teachers.answers import Answers, answered_by_any
+from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
+from dessl.teachers.families import DEFAULT
 from dessl.teachers.fold_networks import NetworkSetting, Trained
-from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
+from dessl.teachers.student_pool import evaluated
 from dessl.teachers.taught import Evaluated, Listening, Taught
-from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, passes
+from dessl.teachers.taught_report import Interval, TaughtReport, TeacherQuality
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
-TOTAL, OTHERS = (
-    3.0,
-    0.5,
-)  # penalties of the pool: on Σw − 1, and on all weights but the complete case's
-NEEDED = 1.0  # standard errors by which the pool must be better
-WITHOUT = 2  # first members of the pool, which use no teacher
+AVERAGED_ROWS = 5_000  # unlabelled rows on which single networks are compared with their mean
 
 
 def learn_from_answers(
@@ -58,6 +55,7 @@ def learn_from_answers(
     seed: int = 0,
     setting: NetworkSetting | None = None,
     out: str | Path | None = None,
+    models: Sequence[object] = DEFAULT,
 ) -> Taught:
     """Train a student from few gold labels and one or several teachers' answers to all rows.
 
@@ -74,6 +72,8 @@ def learn_from_answers(
         seed: Seed of folds, weights and draws.
         setting: Size and length of the networks.
         out: Folder for checkpoints, used to resume training; None to keep nothing.
+        models: Other models of gold labels and unlabelled rows to pool with the networks: names in
+            ``dessl.teachers.KINDS``, teachers or scikit-learn classifiers; () for networks alone.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -81,15 +81,16 @@ def learn_from_answers(
     >>> data = SemiData(x, torch.where(torch.arange(400) < 40, truth, -1))
     >>> noisy = torch.where(torch.rand(400, generator=g) < 0.2, 1 - truth, truth)
     >>> taught = learn_from_answers(data, noisy, setting=NetworkSetting(steps=40, student_steps=40))
-    >>> taught.predict_log_proba(x).shape, taught.report.student.kept
-    (torch.Size([400, 2]), True)
+    >>> taught.predict_log_proba(x).shape, taught.report.n_gold
+    (torch.Size([400, 2]), 40)
     """
     if answers is None:
         answers = _answers_of(data)
     place = None if out is None else Path(out)
     at_prediction = _checks.true_or_false("at_prediction", at_prediction)
     with one_thread():
-        school = School.of(data, answers, setting or NetworkSetting(), seed, place)
+        how = setting or NetworkSetting()
+        school = School.of(data, answers, how, seed, place, models=models)
         return taught_by(school, at_prediction=at_prediction)
 
 
@@ -108,13 +109,31 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     """Train students and imitators, pool, and decide.
 
     Args:
-        school: The rows and the gold-only networks.
+        school: The rows, the gold-only networks and the other models.
         at_prediction: Whether the teachers will also answer at prediction time.
     """
     with doing("students"):
         students = students_of(school)
     with doing("imitations of the teachers"):
         imitators = school.imitators()
+    return decided(school, students, imitators, at_prediction=at_prediction)
+
+
+def decided(
+    school: School,
+    students: dict[str, list[Trained]],
+    imitators: Sequence[Sequence[nn.Module]],
+    *,
+    at_prediction: bool,
+) -> Taught:
+    """Pool trained students with the other members, and decide by gold rows.
+
+    Args:
+        school: The rows, the gold-only networks and the other models.
+        students: Result of :func:`students_of`.
+        imitators: Networks that imitate each teacher.
+        at_prediction: Whether the teachers will also answer at prediction time.
+    """
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
     student, rows = evaluated(school, Parts(kinds, imitators, (), names))
@@ -136,7 +155,36 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         "imitators": tuple(network for pair in imitators for network in pair),
     }
     parts = (school.class_names, school.space, school.setting, networks, listening, report)
-    return Taught(*parts, rows)
+    return _with_averaging(Taught(*parts, rows, school.others_fitted(report.used_members)), school)
+
+
+def _with_averaging(taught: Taught, school: School) -> Taught:
+    """The same, with the accuracies of the means over the folds instead of single networks.
+
+    Each gold row is predicted by one network of a kind, new rows by the mean over the folds. Where
+    both predict the same class, nothing changes; elsewhere the mean is right more often, by its own
+    probabilities of the two classes. Unlabelled rows show how often that is.
+    """
+    report, rows = taught.report, taught.evaluated
+    if rows is None:
+        raise TypeError("a student just trained has evaluation rows.")
+    n, some = len(school.gold_y), school.evaluation_rows[:AVERAGED_ROWS]
+    x, answers = school.x[some], school.answers_for(some)
+    alone = rows.taught if report.student.kept else rows.without
+    gain = _averaging_gain(taught.predict_log_proba(x), alone[n:][: len(some)])
+    report = replace(report, student=report.student.averaged(gain))
+    if report.with_answers is not None and rows.with_answers is not None:
+        single = rows.with_answers if report.with_answers.kept else alone
+        together = taught.predict_log_proba(x, answers)
+        gain = _averaging_gain(together, single[n:][: len(some)])
+        report = replace(report, with_answers=report.with_answers.averaged(gain))
+    return replace(taught, report=report)
+
+
+def _averaging_gain(together: Tensor, single: Tensor) -> float:
+    """The gain in accuracy expected from a mean over folds, by its own probabilities."""
+    p = together.exp()
+    return float((p.amax(1) - p.gather(1, single.argmax(1)[:, None])[:, 0]).mean())
 
 
 def _warn_of_shift(rows: Evaluated) -> None:
@@ -168,81 +216,6 @@ def students_of(school: School) -> dict[str, list[Trained]]:
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def evaluated(
-    school: School, parts: Parts, alone: Tensor | None = None
-) -> tuple[Choice, Evaluated]:
-    """Pool the members with and without the answers; return what gold rows decide, and why.
-
-    Args:
-        school: The rows and the gold-only networks.
-        parts: The members of the pool.
-        alone: Log-probabilities of the student, (gold and other rows, classes), for a pool that
-            takes answers as input: the student predicts rows without an answer.
-    """
-    gold, logs = school.networks.gold, school.out_of_fold(parts)
-    n, answered = len(gold.y), _answered(school)
-    if alone is None:
-        answered = torch.ones_like(answered)
-    answered_gold = answered[:n]
-    predicted = _predicted(school, parts, logs, answered_gold)
-    if alone is not None:
-        predicted[2] = torch.where(answered[:, None], predicted[2], alone)
-    found = [losses(log_p[:n], gold.y) for log_p in predicted]
-    base = 1 if float(found[1].mean()) < float(found[0].mean()) else 0
-    fall = found[base] - found[2]
-    error = float(fall.std()) / math.sqrt(n)
-    kept = predicted[2 if passes(float(fall.mean()), error, NEEDED) else base].exp()
-    accuracy = estimate_metric("accuracy", kept[:n], gold.y, kept[n:], check_shift=False)
-    choice = Choice(
-        members=("gold only", *parts.names),
-        weights=tuple(_weights(logs[:, answered_gold], gold.y[answered_gold], len(logs)).tolist()),
-        weights_without=tuple(_weights(logs, gold.y, WITHOUT if base else 1).tolist()),
-        gold_only_loss=float(found[0].mean()),
-        without_loss=float(found[base].mean()),
-        pooled_loss=float(found[2].mean()),
-        standard_error=error,
-        n=n,
-        needed=NEEDED,
-        accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
-        accuracy_gold_rows=Interval(*accuracy.labelled_only),
-    )
-    y = torch.cat([gold.y, gold.y.new_full((len(kept) - n,), MISSING)])
-    return choice, Evaluated(y, predicted[base], predicted[2])
-
-
-def _answered(school: School) -> Tensor:
-    """Which gold rows, then which rows kept out of training, a teacher answered."""
-    rows = torch.cat([school.gold_rows, school.evaluation_rows])
-    return answered_by_any(school.answers)[rows]
-
-
-def _predicted(school: School, parts: Parts, logs: Tensor, answered: Tensor) -> list[Tensor]:
-    """Log-probabilities of gold rows, then of rows kept out of training: pools of three sizes.
-
-    They are those of the gold-only networks, of the members without answers, and of all members.
-    The weights are fitted without a row's fold, those of all members on gold rows in ``answered``.
-    """
-    gold, (drawn, folds) = school.networks.gold, school.drawn(parts)
-    every, found = torch.ones_like(answered), []
-    for first, fitted_on in ((1, every), (WITHOUT, every), (len(logs), answered)):
-        own = [rows[fitted_on[rows]] for rows in gold.others]
-        w = torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in own])
-        found.append(torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)]))
-    return found
-
-
-def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:
-    """The weights (members,) of a pool of the first members: 0 for others, 1 for a single one.
-
-    Without rows to fit them on, the first member alone has a weight.
-    """
-    found = torch.zeros(len(logs), dtype=torch.float64)
-    found[0] = 1.0
-    if first > 1 and len(y):
-        found[:first] = pool_weights(logs[:first], y)
-    return found
-
-
 def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     """How good a teacher is: accuracy on the gold rows it answered, and its calibration."""
     there = answers.answered
@@ -255,38 +228,15 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
         others = teacher_answers if len(rest) else None
         found = estimate_metric("accuracy", said, y, others, check_shift=False)
         accuracy = Interval(found.value, found.low, found.high)
-    soft = not answers.is_hard and len(gold) >= 3
+    soft, calibration = not answers.is_hard and len(gold) >= 3, None
+    if soft:
+        ece = estimate_ece(said, y, teacher_answers if len(rest) else None)
+        calibration = Interval(ece.value, ece.low, ece.high)
     return TeacherQuality(
         answers.name,
         float(there.double().mean()),
         accuracy,
-        debiased_ece(said, y) if soft else None,
+        calibration,
         float(said.amax(1).mean()) if soft else None,
         trust,
     )
-
-
-def pooled_log_p(weights: Tensor, logs: Tensor) -> Tensor:
-    """Return log softmax Σ_m w_m log p_m, (n, classes).
-
-    Args:
-        weights: (members,), or (n, members) for separate weights per row.
-        logs: (members, n, classes).
-    """
-    own = weights.expand(logs.shape[1], -1)
-    return torch.einsum("nm,mnc->nc", own, logs).log_softmax(-1)
-
-
-def pool_weights(logs: Tensor, y: Tensor) -> Tensor:
-    """Return the pool's weights, (members,), float64; the first member is the complete case.
-
-    w ≥ 0 minimises  mean CE(softmax Σ w_m log p_m) + 3/n (Σ w − 1)² + 0.5/n Σ_{m>0} w_m².
-
-    Args:
-        logs: Out-of-fold log-probabilities, (members, n, classes).
-        y: Gold labels, (n,).
-    """
-    n, start = len(y), np.eye(len(logs))[0]
-    ridge = OTHERS / n * (1 - start)
-    found = least_cross_entropy(logs.double().numpy(), y.numpy(), TOTAL / n, ridge, start)
-    return torch.from_numpy(found)

@@ -1,7 +1,7 @@
 """The result of learning from a teacher's answers: a predictor, with its report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -9,14 +9,16 @@ from torch import Tensor, nn
 
 from dessl._checks import ArrayLike
 from dessl.teachers.answers import Answers, answered_by_any, as_answers
-from dessl.teachers.base import State, checked_columns
+from dessl.teachers.base import State, Teacher, checked_columns
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.families import members_of, members_state
 from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p, network_log_p
 from dessl.teachers.space import Space
-from dessl.teachers.taught_report import TaughtReport, renewed
+from dessl.teachers.taught_report import Choice, TaughtReport, renewed
 
-FORMAT = 2
+FORMAT = 3
+OTHERS = "others."  # before the names of the other models' tensors
 GROUPS = ("complete_case", "students", "imitators")
 
 
@@ -42,7 +44,7 @@ class Evaluated(NamedTuple):
     Attributes:
         y: Gold labels (n,), then −1 for rows without one.
         without: (n, classes) from the model without answers: the gold-only networks, or a pool of
-            them and a self-taught student.
+            them, a self-taught student and the other models.
         taught: (n, classes) from the pool with the answers. Weights of a pool are fitted without
             the row's fold.
         with_answers: The same from the pool with answers as input; None if there is none.
@@ -67,6 +69,7 @@ class Taught:
         listening: The parts that use answers at prediction time; None if not requested.
         report: The findings and the decision.
         evaluated: Evaluation rows for reports; None after loading.
+        others: The other models with a weight in what was kept, by name.
     """
 
     class_names: tuple[str, ...]
@@ -76,6 +79,7 @@ class Taught:
     listening: Listening | None
     report: TaughtReport
     evaluated: Evaluated | None = None
+    others: Mapping[str, Teacher] = field(default_factory=dict)
 
     def predict_log_proba(self, x: ArrayLike, answers: Any = None) -> Tensor:
         """Return log-probabilities (n, classes), float64.
@@ -86,20 +90,21 @@ class Taught:
                 predictor uses them; without them the student predicts alone. It also predicts the
                 rows that no teacher answered.
         """
-        rows = self.space(checked_columns("x", x))
+        columns = checked_columns("x", x)
+        rows = self.space(columns)
         gold = [network_log_p(network, rows) for network in self.networks["complete_case"]]
         read = () if answers is None else self._read(answers, len(rows))
         choice = self.report.with_answers
         if not read or choice is None or not choice.kept:
-            return self._alone(rows, gold)
+            return self._alone(columns, rows, gold)
         answered = answered_by_any(read).to(rows.device)
         if not bool(answered.any()):
-            return self._alone(rows, gold)
-        members = [*self._students(rows), *self._corrected(gold, read)]
-        found = _pooled(choice.used, [_mean_log_p(gold), *members])
+            return self._alone(columns, rows, gold)
+        members = [_mean_log_p(gold), *self._students(rows), *self._corrected(gold, read)]
+        found = self._pooled(choice, members, columns)
         if bool(answered.all()):
             return found
-        return torch.where(answered[:, None], found, self._alone(rows, gold))
+        return torch.where(answered[:, None], found, self._alone(columns, rows, gold))
 
     def _read(self, answers: Any, n: int) -> tuple[Answers, ...]:
         """The answers to n rows, one entry per teacher; some or all may be missing."""
@@ -116,15 +121,35 @@ class Taught:
             )
         return read
 
-    def _alone(self, rows: Tensor, gold: list[Tensor]) -> Tensor:
+    def _alone(self, columns: Tensor, rows: Tensor, gold: list[Tensor]) -> Tensor:
         """Log-probabilities from the student without answers."""
-        used = self.report.student.used
-        cc = _mean_log_p(gold)
-        if used[0] == 1 and not any(used[1:]):
+        choice, cc = self.report.student, _mean_log_p(gold)
+        if choice.used[0] == 1 and not any(choice.used[1:]):
             return cc
         pairs = _chunks(self.networks["imitators"], 2)
         imitators = [ensemble_log_p(pair, rows) for pair in pairs]
-        return _pooled(used, [cc, *self._students(rows), *imitators])
+        return self._pooled(choice, [cc, *self._students(rows), *imitators], columns)
+
+    def _pooled(self, choice: Choice, networks: list[Tensor], columns: Tensor) -> Tensor:
+        """The weighted members: predictions of the networks first, then the other models."""
+        powers = torch.tensor(choice.used, dtype=torch.float64)
+        total = torch.einsum("m,mnc->nc", powers[: len(networks)], torch.stack(networks))
+        for name, power in zip(choice.members, choice.used, strict=True):
+            if power and name in self.others:
+                total = total + power * self.others[name].predict_log_proba(columns.cpu())
+        return total.log_softmax(-1)
+
+    def networks_alone(self) -> Self:
+        """The same without the other models: the networks' weights get the sum of all weights."""
+        kept = self.report.student
+        used = [
+            0.0 if n in self.others else w for n, w in zip(kept.members, kept.used, strict=True)
+        ]
+        share = sum(used) / sum(kept.used)
+        weights = tuple(w / share for w in used) if share else (1.0, *[0.0] * (len(used) - 1))
+        student = replace(kept, weights=weights, weights_without=weights)
+        report = replace(self.report, student=student, with_answers=None)
+        return replace(self, report=report, listening=None, others={})
 
     def _students(self, rows: Tensor) -> list[Tensor]:
         kinds = _chunks(self.networks["students"], FOLDS)
@@ -165,8 +190,11 @@ class Taught:
             for number, table in enumerate(self.listening.confusions):
                 soft.append(table is None)
                 tensors |= {} if table is None else {f"confusion.{number}": table}
+        others = members_state(self.others)
+        tensors |= {OTHERS + name: part for name, part in others.tensors.items()}
         settings = {
             "format": FORMAT,
+            "others": others.settings["members"],
             "class_names": list(self.class_names),
             "networks": self.setting.as_dict(),
             "counts": {group: len(self.networks[group]) for group in GROUPS},
@@ -179,7 +207,7 @@ class Taught:
     def from_state(cls, state: State) -> Self:
         """Rebuild from the result of :meth:`state`; predictions are the same."""
         tensors, settings = state
-        if settings.get("format") not in (1, FORMAT):
+        if settings.get("format") not in range(1, FORMAT + 1):
             raise ValueError(
                 f"this version reads formats 1 to {FORMAT} of a student; got "
                 f"{settings.get('format')!r}. Train it again, or use the version that wrote it."
@@ -199,17 +227,14 @@ class Taught:
         listening = None if soft is None else _listening(tensors, soft)
         found = settings["report"]
         report = TaughtReport.from_dict(renewed(found) if settings["format"] == 1 else found)
-        return cls(names, space, setting, networks, listening, report)
+        own = {n.removeprefix(OTHERS): t for n, t in tensors.items() if n.startswith(OTHERS)}
+        others = members_of(State(own, {"members": settings.get("others", [])}))
+        return cls(names, space, setting, networks, listening, report, others=others)
 
 
 def _mean_log_p(each: Sequence[Tensor]) -> Tensor:
     """The geometric mean of predictions (n, classes), normalised."""
     return torch.stack(list(each)).mean(0).log_softmax(-1)
-
-
-def _pooled(weights: Sequence[float], members: Sequence[Tensor]) -> Tensor:
-    powers = torch.tensor(weights, dtype=torch.float64)
-    return torch.einsum("m,mnc->nc", powers, torch.stack(list(members))).log_softmax(-1)
 
 
 def _chunks(networks: Sequence[nn.Module], size: int) -> list[Sequence[nn.Module]]:

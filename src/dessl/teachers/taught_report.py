@@ -1,7 +1,7 @@
 """The report on learning from a teacher's answers: how good it is, and what they gained."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from dessl._html import GREEN, GREY, card
@@ -19,6 +19,14 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
+    def shifted(self, by: float) -> "Interval":
+        """The same share plus a number, at most 1.
+
+        >>> Interval(0.8, 0.7, 0.99).shifted(0.02)
+        Interval(value=0.8200000000000001, low=0.72, high=1.0)
+        """
+        return Interval(*(min(1.0, part + by) for part in (self.value, self.low, self.high)))
+
 
 @dataclass(frozen=True)
 class TeacherQuality:
@@ -29,8 +37,8 @@ class TeacherQuality:
         answered: Share of all rows that it answered.
         accuracy: Accuracy of its most likely class on gold rows that it answered, None for fewer
             than three; unlabelled rows narrow the interval if its probabilities predict its hits.
-        calibration_error: Debiased expected calibration error; None for answers without
-            probabilities, or too few rows.
+        calibration_error: Expected calibration error (:func:`dessl.evaluation.estimate_ece`); None
+            for answers without probabilities, or too few rows.
         confidence: Its mean probability of its most likely class; None for answers without
             probabilities.
         trust: t of the correction, mean over the folds; negative if its answers count against a
@@ -40,7 +48,7 @@ class TeacherQuality:
     name: str
     answered: float
     accuracy: Interval | None
-    calibration_error: float | None
+    calibration_error: Interval | None
     confidence: float | None
     trust: float
 
@@ -49,8 +57,12 @@ class TeacherQuality:
         words += f"accuracy {self.accuracy}" if self.accuracy else "too few answers"
         words += " on gold rows"
         if self.confidence is not None and self.calibration_error is not None:
-            words += f"; mean confidence {self.confidence:.3f}"
-            words += f", calibration error {self.calibration_error:.3f}"
+            error = self.calibration_error
+            words += f"; mean confidence {self.confidence:.3f}, "
+            if error.low > 0:
+                words += f"calibration error {error}"
+            else:
+                words += f"no clear miscalibration (calibration error at most {error.high:.3f})"
         if self.answered < 1:
             words += f"; it answered {self.answered:.1%} of the rows"
         return words + "."
@@ -70,21 +82,28 @@ class Choice:
     """The decision about a pool, from gold rows that were not trained on.
 
     No label trained, stopped or weighted what is evaluated on it. The gain from the answers is
-    measured against the best model without them: the gold-only networks, alone or pooled with a
-    student of their own predictions of unlabelled rows.
+    measured against the model without them: the gold-only networks, pooled with a student of their
+    own predictions of unlabelled rows and with the other models of gold labels and unlabelled rows,
+    or alone if they are better. Answers at prediction time must also be better than what is kept
+    without them.
 
     Attributes:
         members: Names of the pooled predictors; the first is the gold-only one.
         weights: Exponents with the answers, fitted on all gold rows.
         weights_without: Exponents without the answers: 0 for all members that use a teacher.
         gold_only_loss: Out-of-fold cross-entropy of the gold-only networks.
-        without_loss: Cross-entropy of the best model without answers.
+        without_loss: Cross-entropy of the model without answers.
         pooled_loss: Cross-entropy of the pool with answers.
         standard_error: Standard error of the paired difference of the last two.
         n: Number of gold rows.
         needed: Standard errors by which the pool must be better.
         accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
         accuracy_gold_rows: The same from gold rows alone.
+        alone_loss: Cross-entropy of what predicts without answers, for a pool that takes answers
+            as input; None for a student.
+        alone_error: Standard error of its paired difference from ``pooled_loss``.
+        averaging: Share of new rows, estimated from unlabelled ones, that the mean over the folds
+            gets right and a single network does not; added to both accuracies.
     """
 
     members: tuple[str, ...]
@@ -98,11 +117,30 @@ class Choice:
     needed: float
     accuracy: Interval
     accuracy_gold_rows: Interval
+    alone_loss: float | None = None
+    alone_error: float | None = None
+    averaging: float = 0.0
+
+    def averaged(self, by: float) -> "Choice":
+        """The same, with accuracies of the mean over the folds instead of single networks."""
+        both = (self.accuracy, self.accuracy_gold_rows)
+        accuracy, gold_rows = (one.shifted(by) for one in both)
+        return replace(self, accuracy=accuracy, accuracy_gold_rows=gold_rows, averaging=by)
 
     @property
     def kept(self) -> bool:
         """Whether the answers are used."""
+        return self._better_than_without and self._better_than_alone
+
+    @property
+    def _better_than_without(self) -> bool:
         return passes(self.without_loss - self.pooled_loss, self.standard_error, self.needed)
+
+    @property
+    def _better_than_alone(self) -> bool:
+        if self.alone_loss is None or self.alone_error is None:
+            return True
+        return passes(self.alone_loss - self.pooled_loss, self.alone_error, self.needed)
 
     @property
     def used(self) -> tuple[float, ...]:
@@ -112,34 +150,47 @@ class Choice:
     @property
     def gain(self) -> Interval:
         """Decrease of the cross-entropy from the answers: positive if they help."""
+        return self._gain(self.without_loss, self.standard_error)
+
+    @property
+    def gain_over_alone(self) -> Interval | None:
+        """The same compared with what predicts without answers; None for a student."""
+        if self.alone_loss is None or self.alone_error is None:
+            return None
+        return self._gain(self.alone_loss, self.alone_error)
+
+    def _gain(self, before: float, standard_error: float) -> Interval:
         from scipy import special
 
-        gain = self.without_loss - self.pooled_loss
-        half = float(special.stdtrit(self.n - 1, 0.975)) * self.standard_error
+        gain = before - self.pooled_loss
+        half = float(special.stdtrit(self.n - 1, 0.975)) * standard_error
         return Interval(gain, gain - half, gain + half)
 
     @property
     def why(self) -> str:
         """The gain from the answers, what was kept, and its members."""
-        gain = self.gain
-        digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
-        change, low, high = (
-            digits_text("cross_entropy", -value, digits, signed=True)
-            for value in (gain.value, gain.high, gain.low)
-        )
+        gain, more = self.gain, self.gain_over_alone
         found = (
             f"out-of-fold cross-entropy {self.without_loss:.3f} without them, "
-            f"{self.pooled_loss:.3f} with them; change {change} (95 % interval {low} to {high})"
+            f"{self.pooled_loss:.3f} with them; {_change(gain)}"
         )
-        if self.kept and gain.low > 0:
+        if more is not None and self.alone_loss != self.without_loss:
+            found += f". The student alone has {self.alone_loss:.3f}; {_change(more)}"
+        sure = gain.low > 0 and (more is None or more.low > 0)
+        bar = f" of more than {self.needed:g} standard error" if self.needed else ""
+        if self.kept and sure:
             said = f"The answers help: {found}."
         elif self.kept:
             said = f"The answers are used, but the gain may be chance: {found}."
+        elif self._better_than_without:
+            nothing = f"The answers to new rows gave no gain{bar} over the student alone"
+            return f"{nothing}, so it predicts alone: {found}."
         else:
             alone = "gold labels alone are used"
             if any(self.weights_without[1:]):
                 alone = "only gold labels and unlabelled rows are used"
-            bar = f" of more than {self.needed:g} standard error" if self.needed else ""
+            if more is not None:
+                alone = "they are not used as input"
             nothing = "did not help" if gain.value <= 0 else f"gave no gain{bar}"
             said = f"The answers {nothing}, so {alone}: {found}."
         counted = ", ".join(
@@ -147,7 +198,17 @@ class Choice:
             for name, weight in zip(self.members, self.used, strict=True)
             if weight > 0.005
         )
-        return f"{said} Weights: {counted}."
+        return said if more is not None and not self.kept else f"{said} Weights: {counted}."
+
+
+def _change(gain: Interval) -> str:
+    """The change of the cross-entropy with its interval, in words."""
+    digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
+    change, low, high = (
+        digits_text("cross_entropy", -value, digits, signed=True)
+        for value in (gain.value, gain.high, gain.low)
+    )
+    return f"change {change} (95 % interval {low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -181,6 +242,13 @@ class TaughtReport:
         return with_them | found if self.with_answers.kept else found | with_them
 
     @property
+    def used_members(self) -> tuple[str, ...]:
+        """Names of the members with a weight in what was kept."""
+        kept = [self.student, *([self.with_answers] if self.with_answers else [])]
+        used = (zip(one.members, one.used, strict=True) for one in kept)
+        return tuple(dict.fromkeys(name for each in used for name, weight in each if weight))
+
+    @property
     def about_teachers(self) -> tuple[str, ...]:
         """Sentences about the rows, each teacher, and the second decision, if there is one."""
         return (*self._beginning, *_lines(dict(list(self.choices.items())[1:])))
@@ -205,13 +273,18 @@ class TaughtReport:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Rebuild from the result of :meth:`as_dict`, also after JSON."""
-        teachers = tuple(
-            TeacherQuality(**{**one, "accuracy": one["accuracy"] and Interval(**one["accuracy"])})
-            for one in found["teachers"]
-        )
+        teachers = tuple(map(_quality, found["teachers"]))
         more = None if found["with_answers"] is None else _choice(found["with_answers"])
         counts = (found["n_gold"], found["n_unlabelled"])
         return cls(*counts, teachers, _choice(found["student"]), more)
+
+
+def _quality(found: Mapping[str, Any]) -> TeacherQuality:
+    own = {
+        name: Interval(**found[name]) if isinstance(found[name], Mapping) else None
+        for name in ("accuracy", "calibration_error")  # earlier calibration errors had no interval
+    }
+    return TeacherQuality(**{**found, **own})
 
 
 def _lines(choices: Mapping[str, Choice]) -> list[str]:
