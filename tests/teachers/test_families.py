@@ -10,17 +10,18 @@ from dessl.teachers import FromClassifier, Linear
 from dessl.teachers.families import DEFAULT, KINDS, check_teachers, family, named_families
 from dessl.teachers.gaussians import COVARIANCES, MASSES
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS
-from dessl.teachers.kernel import WIDTHS
+from dessl.teachers.kernel import KERNELS
 from dessl.teachers.linear import STRENGTHS
 from dessl.teachers.space import Space
+from dessl.teachers.trees import TRIED
 
 SPACE = Space.of(torch.randn(20, 3, generator=torch.Generator().manual_seed(0)))
 
 
 def test_each_family_has_its_kind_and_its_grid() -> None:
     counts = {
-        "graph": len(ALPHAS) * len(SMOOTHINGS), "linear": len(STRENGTHS), "trees": 1,
-        "kernel": len(WIDTHS), "gaussians": len(COVARIANCES) * len(MASSES), "boosting": 1,
+        "graph": len(ALPHAS) * len(SMOOTHINGS), "linear": len(STRENGTHS), "trees": len(TRIED),
+        "kernel": len(KERNELS), "gaussians": len(COVARIANCES) * len(MASSES), "boosting": 1,
     }  # fmt: skip
     assert counts.keys() == KINDS.keys()
     assert set(DEFAULT) < KINDS.keys()

@@ -6,6 +6,7 @@ import torch
 from scipy.optimize import minimize
 
 from dessl.teachers import Kernel
+from dessl.teachers.kernel import KERNELS
 
 
 def test_features_reproduce_the_kernel(blobs: Callable) -> None:
@@ -40,6 +41,27 @@ def test_it_is_the_least_penalised_risk_over_the_kernels_functions(blobs: Callab
     scores = similar @ torch.from_numpy(best.x[:-3].reshape(30, 3)) + torch.from_numpy(best.x[-3:])
     found = kernel.predict_log_proba(rows.x_new)
     assert found.numpy() == pytest.approx(scores.log_softmax(1).numpy(), abs=5e-3)
+
+
+def test_a_sharp_boundary_wants_the_strong_kernel() -> None:
+    x = torch.randn(1100, 5, generator=torch.Generator().manual_seed(0))
+    y = (x.square().sum(1) > 4.35).long()  # the median radius: no class is ever uncertain
+    losses = {
+        strength: -Kernel(width, strength)
+        .fit(x[:100], y[:100], x, 2)
+        .predict_log_proba(x[100:])
+        .gather(1, y[100:, None])
+        .mean()
+        for width, strength in KERNELS
+        if width == 0.5
+    }
+    assert losses[100.0] < losses[10.0] - 0.03
+
+
+def test_only_another_strength_is_in_the_name() -> None:
+    assert [Kernel(*setting).name for setting in ((0.5, 10.0), (0.5, 100.0))] == [
+        "kernel h=0.5", "kernel h=0.5 C=100",
+    ]  # fmt: skip
 
 
 def test_rows_that_are_all_equal_are_no_trouble() -> None:

@@ -5,7 +5,7 @@ import torch
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from dessl.teachers import Trees
-from dessl.teachers.trees import as_arrays
+from dessl.teachers.trees import TRIED, as_arrays
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier])
@@ -28,6 +28,35 @@ def test_one_more_tree_votes_for_the_shares(blobs: Callable) -> None:
     assert trees.predict_log_proba(rows.x_new).exp().numpy() == pytest.approx(
         expected.numpy(), abs=1e-7
     )
+
+
+def test_the_columns_tried_are_those_of_scikit_learn(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    for tried, columns in ((1, 1), (64, rows.x_l.shape[1])):  # no more than there are
+        trees = Trees(20, tried=tried, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+        model = ExtraTreesClassifier(20, min_samples_leaf=2, max_features=columns, random_state=3)
+        votes = model.fit(rows.x_l.numpy(), rows.y_l.numpy()).predict_proba(rows.x_new.numpy())
+        prior = (rows.y_l.bincount(minlength=3) + 1) / 63
+        found = trees.predict_log_proba(rows.x_new).exp()
+        assert found.numpy() == pytest.approx(((20 * votes + prior.numpy()) / 21), abs=1e-7)
+        again = Trees.from_state(trees.state())
+        assert again.name == trees.name == f"trees m={tried}"
+        assert again.predict_log_proba(rows.x_new).equal(trees.predict_log_proba(rows.x_new))
+
+
+def test_trees_that_try_many_columns_find_two_that_interact() -> None:
+    x = torch.randn(1200, 30, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 3].sign() + 3 * (x[:, 7] > 0.5) > 1).long()  # the other columns say nothing
+    shown, new = slice(0, 200), slice(200, None)
+    loss = {
+        tried: -Trees(tried=tried, seed=0)
+        .fit(x[shown], y[shown], x[:0], 2)
+        .predict_log_proba(x[new])
+        .gather(1, y[new, None])
+        .mean()
+        for tried in TRIED
+    }
+    assert loss[64] < loss[None] - 0.1
 
 
 def test_one_class_alone(blobs: Callable) -> None:

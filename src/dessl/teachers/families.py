@@ -11,10 +11,10 @@ from dessl.teachers.boosting import Boosting
 from dessl.teachers.classifiers import FromClassifier
 from dessl.teachers.gaussians import COVARIANCES, MASSES, Gaussians
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS, Graph, SharedEdges
-from dessl.teachers.kernel import WIDTHS, Kernel
+from dessl.teachers.kernel import KERNELS, Kernel
 from dessl.teachers.linear import STRENGTHS, Linear
 from dessl.teachers.space import Space
-from dessl.teachers.trees import Trees
+from dessl.teachers.trees import TRIED, Trees
 
 DEFAULT = ("graph", "linear", "trees", "kernel", "gaussians")
 KINDS: dict[str, type[Saveable]] = {
@@ -37,11 +37,11 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
     if name == "linear":
         return [Linear(strength, space=space) for strength in STRENGTHS]
     if name == "kernel":
-        return [Kernel(width, space=space) for width in WIDTHS]
+        return [Kernel(width, strength, space=space) for width, strength in KERNELS]
     if name == "gaussians":
         return [Gaussians(c, mass, space=space) for c in COVARIANCES for mass in MASSES]
     if name == "trees":
-        return [Trees(seed=seed)]
+        return [Trees(tried=tried, seed=seed) for tried in TRIED]
     if name == "boosting":
         return [Boosting(seed=seed)]
     raise _unknown(name)

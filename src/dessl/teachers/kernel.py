@@ -22,8 +22,8 @@ from dessl.teachers.base import (
 from dessl.teachers.linear import linear_log_proba, logistic_weights
 from dessl.teachers.space import Space
 
-WIDTHS = (0.5, 1.0)
 STRENGTH = 10.0
+KERNELS = ((0.5, STRENGTH), (1.0, STRENGTH), (0.5, 100.0))  # width and strength
 LANDMARKS = 500
 ROWS_AT_ONCE = 4096  # rows predicted at once
 LEAST_EIGENVALUE = 1e-6  # relative to the largest: anything below is rounding
@@ -51,7 +51,7 @@ class Kernel:
     ) -> None:
         self.width = width
         self.strength = strength
-        self.name = f"kernel h={width:g}"
+        self.name = f"kernel h={width:g}" + ("" if strength == STRENGTH else f" C={strength:g}")
         self._given = space
         self._space: Space | None = None
 

@@ -2,6 +2,10 @@
 
 p = (T · mean over the T trees of p_tree + π) / (T + 1): one more tree, which votes for the class
 shares π, so that no class has probability 0. It is fitted on labelled rows only.
+
+A split is the best of one random threshold in each of several columns. Trees that try the root of
+the number of columns average out best if many columns tell of the class; trees that try up to 64 of
+them find the few that do, and the interactions of these.
 """
 
 from collections.abc import Sequence
@@ -24,6 +28,7 @@ from dessl.teachers.base import (
 
 TREES = 100
 LEAST_LEAF = 2
+TRIED = (None, 64)  # columns tried at a split; None for the root of their number
 ROWS_AT_ONCE = 4096
 
 
@@ -78,11 +83,19 @@ class Trees:
     uses_unlabelled = False
     ignores_x_u = True
 
-    def __init__(self, trees: int = TREES, least_leaf: int = LEAST_LEAF, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        trees: int = TREES,
+        least_leaf: int = LEAST_LEAF,
+        *,
+        tried: int | None = None,
+        seed: int = 0,
+    ) -> None:
         self.trees = trees
         self.least_leaf = least_leaf
+        self.tried = tried
         self.seed = seed
-        self.name = "trees"
+        self.name = "trees" if tried is None else f"trees m={tried}"
         self._forest: Forest | None = None
 
     def fit(
@@ -92,7 +105,8 @@ class Trees:
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
         x, y = rows.x_l.float().contiguous().numpy(), rows.y_l.numpy()
         counts = None if rows.weights is None else rows.weights.numpy()
-        self._forest = as_arrays(grown(x, y, self.trees, self.least_leaf, self.seed, counts))
+        shape = (self.trees, self.least_leaf, self.tried)
+        self._forest = as_arrays(grown(x, y, *shape, seed=self.seed, weights=counts))
         self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
@@ -109,13 +123,16 @@ class Trees:
         if self._forest is None:
             raise not_fitted(self)
         own = {"trees": self.trees, "least_leaf": self.least_leaf, "seed": self.seed}
+        own |= {} if self.tried is None else {"tried": self.tried}
         return State(under("forest", self._forest) | under("classes", self._classes), own)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild fitted trees."""
         own = {name: int(state.settings[name]) for name in ("trees", "least_leaf", "seed")}
-        new = cls(own["trees"], own["least_leaf"], seed=own["seed"])
+        tried = state.settings.get("tried")  # None in models of earlier versions
+        tried = None if tried is None else int(tried)
+        new = cls(own["trees"], own["least_leaf"], tried=tried, seed=own["seed"])
         new._forest = _checked_forest(taken_from(state.tensors, "forest", Forest))
         new._classes = taken_from(state.tensors, "classes", Classes)
         return new
@@ -138,6 +155,8 @@ def grown(
     y: NDArray[np.int64],
     trees: int,
     least_leaf: int,
+    tried: int | None = None,
+    *,
     seed: int,
     weights: NDArray[np.float64] | None = None,
 ) -> list[Any]:
@@ -151,18 +170,20 @@ def grown(
         y: (n,) class numbers.
         trees: Number of trees.
         least_leaf: Minimum number of rows in a leaf.
+        tried: Most columns tried at a split; None for the root of their number.
         seed: Seed of the forest.
         weights: (n,) how much each row counts.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeClassifier
 
+    columns = "sqrt" if tried is None else min(tried, x.shape[1])
     draws = np.random.RandomState(seed)  # the forest draws its trees' seeds from it
     with config_context(skip_parameter_validation=True):
         return [
             ExtraTreeClassifier(
                 min_samples_leaf=least_leaf,
-                max_features="sqrt",
+                max_features=columns,
                 random_state=draws.randint(np.iinfo(np.int32).max),
             )
             .fit(x, y, weights, check_input=False)
