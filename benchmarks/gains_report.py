@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gains_methods import METHODS
+from gains_searched import SEARCHED
 from gains_sets import DESIGN, KEPT_BACK
 
 OURS, TWIN = "dessl", "complete case"
@@ -185,6 +186,7 @@ def _parts(cells: Sequence[Cell]) -> dict[str, list[Any]]:
     groups = grouped(cells)
     return {
         "Design sets": [g for g in groups if g.name in DESIGN],
-        "Confirmation sets": [g for g in groups if g.name not in (*DESIGN, *KEPT_BACK)],
+        "Confirmation sets": [g for g in groups if g.name not in (*DESIGN, *KEPT_BACK, *SEARCHED)],
         "Sets kept back": [g for g in groups if g.name in KEPT_BACK],
+        "Sets searched for weaknesses": [g for g in groups if g.name in SEARCHED],
     }
