@@ -105,9 +105,10 @@ def column_order(columns: Sequence[object], class_names: Sequence[str]) -> list[
     """
     named, classes = [plain(_text(one)) for one in columns], [plain(one) for one in class_names]
     if len(set(named)) == len(set(classes)) == len(classes) == len(named):
+        first = named[0]
         for one in classes:
-            for found in re.finditer(re.escape(one), named[0]):
-                before, after = named[0][: found.start()], named[0][found.end() :]
+            for start in (k for k in range(len(first)) if first.startswith(one, k)):
+                before, after = first[:start], first[start + len(one) :]
                 wanted = [f"{before}{other}{after}" for other in classes]
                 if set(wanted) == set(named):
                     return [named.index(name) for name in wanted]
