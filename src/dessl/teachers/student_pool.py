@@ -23,10 +23,7 @@ from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import Evaluated
 from dessl.teachers.taught_report import Choice, Interval, passes
 
-TOTAL, OTHERS = (
-    3.0,
-    0.5,
-)  # penalties of the pool: on Σw − 1, and on all weights but the complete case's
+TOTAL, OTHERS = 3.0, 0.5  # penalties on Σw − 1, and on all weights but the gold-only networks'
 NEEDED = 1.0  # standard errors by which the pool must be better
 WITHOUT = (0, 1)  # networks of the pool that use no teacher: gold-only ones, self-taught student
 
