@@ -108,8 +108,7 @@ class PatchColumns(nn.Module):
     def __init__(self, patches: Patches) -> None:
         super().__init__()
         self.patches = patches
-        names = ("mean", "scale", "directions")
-        self.space = SpaceGraph({f"space.{name}": getattr(patches, name) for name in names})
+        self.space = SpaceGraph({f"space.{k}": v for k, v in patches.space._asdict().items()})
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return columns (n, d)."""

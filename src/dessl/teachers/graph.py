@@ -13,7 +13,7 @@ has rows.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -221,6 +221,13 @@ def labelled_rows(
 ) -> Rows:
     """Return the rows checked, without unlabelled ones that are not yet gathered."""
     return checked_rows(x_l, y_l, None if isinstance(x_u, SomeRows) else x_u, n_classes, weights)
+
+
+def forget_graphs(teachers: Iterable[object]) -> None:
+    """Release what the graphs among some teachers share, which may be large."""
+    for teacher in teachers:
+        if isinstance(teacher, Graph):
+            teacher.shared.forget()
 
 
 def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) -> Edges:

@@ -18,7 +18,7 @@ from dessl.data import SemiData
 from dessl.teachers.base import Teacher
 from dessl.teachers.crossfit import each_out_of_fold, rows_for
 from dessl.teachers.families import named_families
-from dessl.teachers.graph import Graph
+from dessl.teachers.graph import Graph, forget_graphs
 from dessl.teachers.pool import best_of
 from dessl.teachers.rows import SomeRows, as_columns
 from dessl.teachers.space import Space
@@ -106,10 +106,7 @@ class OtherModels:
             name: one.fit(x, self.y, rows_for(one, x, x_u), self.n_classes)
             for name, one in wanted.items()
         }
-        for each in self.families.values():
-            for one in each.values():
-                if isinstance(one, Graph):
-                    one.shared.forget()
+        forget_graphs(one for each in self.families.values() for one in each.values())
         return found
 
     def _setting(self, name: str) -> Teacher:

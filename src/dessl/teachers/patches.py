@@ -60,8 +60,12 @@ class Patches:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return columns (n, 50) of uint8 images, float32, on their own device."""
-        space = Space(self.mean, self.scale, self.directions)
-        return space(self.found(images))
+        return self.space(self.found(images))
+
+    @property
+    def space(self) -> Space:
+        """The space of what the filters find."""
+        return Space(self.mean, self.scale, self.directions)
 
     def found(self, images: Tensor) -> Tensor:
         """Return how strongly each filter is found in each region of the images, (n, d)."""

@@ -1,6 +1,6 @@
 """Fit a pool from data, folds and the networks' predictions; use it and save it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,9 +12,9 @@ from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
 from dessl.teachers.base import State, Teacher
 from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for, weighted
-from dessl.teachers.evaluated import EvaluatedRows, evaluated_rows
+from dessl.teachers.evaluated import EvaluatedRows, Predict, evaluated_rows
 from dessl.teachers.families import DEFAULT, members_of, members_state, named_families
-from dessl.teachers.graph import Graph
+from dessl.teachers.graph import forget_graphs
 from dessl.teachers.patches import Patches, learnt_patches, suit_patches
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
@@ -28,7 +28,6 @@ TURNS = 5  # folds in which the weights are evaluated
 SPREAD_ROWS = 2000  # unlabelled rows on which networks are compared with their mean
 POOL_PARTS = 0.5  # time of one kind of teacher in units of a network's, for a progress bar
 
-Predict = Callable[[Tensor], Tensor]
 Scores = Mapping[str, Mapping[str, Tensor]]  # family → candidate → log-probabilities
 
 
@@ -132,9 +131,10 @@ def pooled(
     if int(evaluated.sum()) < FEWEST_LABELS:
         alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
         return Pooled(alone, {}, anchor_predict, columns, None)
-    space = Space.of(rows.x, rows.x_u)
     if isinstance(columns, Patches):
         space, rows = Space.unchanged(rows.x.shape[1]), rows.gathered()
+    else:
+        space = Space.of(rows.x, rows.x_u)
     families = named_families(teachers, space, seed)
     scores = _scores(families, rows, rows.x_u)
     without = _without_unlabelled(families, scores, rows)
@@ -176,9 +176,7 @@ def _fitted(
         for teacher in teachers
         if teacher.name in weights.kept
     }
-    for teacher in teachers:
-        if isinstance(teacher, Graph):
-            teacher.shared.forget()
+    forget_graphs(teachers)
     return members
 
 
