@@ -13,20 +13,18 @@ def pool(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("outside_teacher_pool")
 
 
-def record(pool: ModuleType, data: str, losses: tuple[float, ...], accuracy: float) -> dict:
+def record(pool: ModuleType, data: str, losses: tuple[float, ...]) -> dict:
     scores = {
-        name: {"cross_entropy": loss, "accuracy": accuracy}
+        name: {"cross_entropy": loss}
         for name, loss in zip(pool.METHODS, losses, strict=True)
     }
-    choice = {"accuracy": [0.9, 0.85, 0.95], "averaging": 0.02}
-    choices = dict.fromkeys(pool.METHODS[1:], choice)
-    return {"data": data, "teacher": "good", "scores": scores, "choices": choices}
+    return {"data": data, "teacher": "good", "scores": scores}
 
 
 def test_tables_have_means_and_differences(pool: ModuleType) -> None:
     losses = ((0.5, 0.4, 0.3, 0.6, 0.35), (0.5, 0.45, 0.3, 0.6, 0.35))
-    some = [record(pool, "embeddings", one, 0.94) for one in losses]
-    other = record(pool, "moons", losses[0], 0.8)
+    some = [record(pool, "embeddings", one) for one in losses]
+    other = record(pool, "moons", losses[0])
     found = pool.summary([*some, other])
     assert list(found["worlds"]) == ["embeddings", "teacher: good"]
     first = found["worlds"]["embeddings"]
@@ -35,10 +33,6 @@ def test_tables_have_means_and_differences(pool: ModuleType) -> None:
     assert change["mean"] == pytest.approx(-0.075)
     assert (change["cells"], change["lower"]) == (2, 2)
     assert change["low"] < -0.1
-    # 0.94 is in [0.85, 0.95] but not in [0.83, 0.93]; 0.8 is in none; two intervals a cell.
-    single, corrected = found["accuracy"].values()
-    assert single == {"intervals": 6, "inside": 0, "truth above": 4}
-    assert corrected == {"intervals": 6, "inside": 4, "truth above": 0}
     page = pool.page(found)
     assert "| embeddings | 2 | 0.500 | 0.425 | 0.300 | 0.600 |" in page
     assert "−0.075" in page
