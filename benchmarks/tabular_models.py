@@ -1,0 +1,248 @@
+"""TabPFN and XGBoost as members of the default pool, and each of them alone.
+
+The tables are the first seven of CONFIRM and all of KEPT_BACK (gains_sets.py) with at most 100
+columns and 10 classes, which TabPFN 0.1 accepts; they were fixed before any result was seen, and no
+setting was changed after one. Draws of labels are those of gains.py; at most 1,000 of their test
+rows are used, because TabPFN takes milliseconds a row on a processor. TabPFN was trained on made-up
+tables only.
+
+    PYTHONPATH=src python benchmarks/tabular_models.py --cells CELLS --minutes 30
+    PYTHONPATH=src python benchmarks/tabular_models.py --cells CELLS --minutes 0 --out benchmarks/results
+    PYTHONPATH=src python benchmarks/tabular_models.py --smoke
+
+One JSON for each cell (table, labels, draw); a cell that is there is not measured again. Needs the
+tables of gains.py --prepare; tabpfn and xgboost take part where they are installed.
+"""  # noqa: E501
+
+import argparse
+import json
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dessl._files import write_whole
+from dessl.recipes import fit, recipe_for
+from dessl.recipes.predictor import predicted_log_proba
+from dessl.teachers import DEFAULT, FromClassifier
+from gains import PREPARED, missing, scored, write
+from gains_methods import Answer, Task, classifier
+from gains_report import Cell, difference, read_cells
+from gains_sets import draw, load
+from machine import machine
+
+SETS = (
+    "german", "phoneme", "satimage", "segment", "optdigits", "penbased", "spambase",
+    "ionosphere", "sonar", "saheart", "titanic", "tic-tac-toe", "australian", "marketing",
+)  # fmt: skip
+LABELS, DRAWS, MOST_TEST = (100, 30, 300), 5, 1000
+POOL = "pool"
+
+
+def _tabpfn(task: Task) -> Any:
+    from tabpfn import TabPFNClassifier
+
+    return TabPFNClassifier(device="cpu", N_ensemble_configurations=4, seed=task.seed)
+
+
+def _xgboost(task: Task) -> Any:
+    from xgboost import XGBClassifier
+
+    return XGBClassifier(
+        n_estimators=100, learning_rate=0.05, max_depth=4, random_state=task.seed, n_jobs=1
+    )
+
+
+MODELS: dict[str, Callable[[Task], Any]] = {"TabPFN": _tabpfn, "XGBoost": _xgboost}
+
+
+def installed() -> dict[str, Callable[[Task], Any]]:
+    """The models whose package is there."""
+    return {name: make for name, make in MODELS.items() if find_spec(name.lower())}
+
+
+def pool_of(task: Task, own: Sequence[FromClassifier] = ()) -> Answer:
+    """The default with more members; seconds of fitting and of predicting the test rows."""
+    began, data = time.perf_counter(), task.semi_data()
+    recipe = recipe_for(data, seed=task.seed, teachers=[*DEFAULT, *own])
+    fitted = fit(data, recipe, progress=False)
+    p = predicted_log_proba(fitted.model, torch.from_numpy(task.x_test)).exp().numpy()
+    seconds = time.perf_counter() - began
+    weights = {one.name: one.weight for one in fitted.pool.members} if fitted.pool else {}
+    return Answer(p, seconds, {"weights": weights})
+
+
+def measured(name: str, n_labelled: int, seed: int) -> dict[str, Any] | None:
+    """Every method on one draw; None where the table is too small for it."""
+    torch.set_num_threads(1)
+    drawn = draw(load(name, PREPARED), n_labelled, seed)
+    if drawn is None:
+        return None
+    task, y = drawn[0]._replace(x_test=drawn[0].x_test[:MOST_TEST]), drawn[1][:MOST_TEST]
+    models = installed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {POOL: scored(pool_of(task), y)}
+        for model, make in models.items():
+            own = [FromClassifier(make(task), name=model)]
+            found[f"{POOL} + {model}"] = scored(pool_of(task, own), y)
+            found[model] = scored(classifier(make, unlabelled=False)(task), y)
+    rows = {"labelled": n_labelled, "unlabelled": len(task.x_unlabelled), "test": len(y)}
+    sizes = {"columns": task.x.shape[1], "classes": task.n_classes}
+    return {"set": name, "seed": seed, **rows, **sizes, "methods": found}
+
+
+def pairs(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """What is compared: each model in the pool, each alone, and what the pool adds to it."""
+    models = [model for model in MODELS if any(model in cell["methods"] for cell in cells)]
+    found = [(f"{POOL} + {model}", POOL) for model in models]
+    found += [(model, POOL) for model in models]
+    return found + [(f"{POOL} + {model}", model) for model in models]
+
+
+def grouped(cells: Sequence[Cell]) -> dict[int, dict[str, list[Cell]]]:
+    """Cells by labels and table, where there are two draws or more."""
+    found: dict[int, dict[str, list[Cell]]] = {}
+    for cell in sorted(cells, key=lambda one: (one["labelled"], one["set"], one["seed"])):
+        found.setdefault(cell["labelled"], {}).setdefault(cell["set"], []).append(cell)
+    several = {
+        n: {k: some for k, some in each.items() if len(some) > 1} for n, each in found.items()
+    }
+    return {n: each for n, each in several.items() if each}
+
+
+def values(cells: Sequence[Cell], method: str, metric: str) -> Any:
+    """One value for each draw."""
+    return np.array([cell["methods"][method][metric] for cell in cells])
+
+
+def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> list[str]:
+    """Mean difference over tables with its interval, and how many tables tell."""
+    gaps = {
+        metric: [values(c, one, metric) - values(c, other, metric) for c in tables.values()]
+        for metric in ("log_loss", "accuracy")
+    }
+    loss, hits = (difference(np.array([g.mean() for g in each])) for each in gaps.values())
+    each = [difference(gap) for gap in gaps["log_loss"]]
+    better, worse = sum(d.mean < -d.half for d in each), sum(d.surely_worse for d in each)
+    return [str(loss), f"{100 * hits.mean:+.1f} ± {100 * hits.half:.1f}", str(better), str(worse)]
+
+
+def row(*parts: object) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(map(str, parts))} |"
+
+
+def head(*titles: str) -> list[str]:
+    """The first two lines of a Markdown table."""
+    return [row(*titles), row(*("---" for _ in titles))]
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """Differences over all tables, means and seconds, weights, and each table."""
+    by_labels = grouped(cells)
+    lines = [
+        "# TabPFN and XGBoost in the pool", "",
+        "Measured by benchmarks/tabular_models.py on one thread. Differences are paired over draws "
+        "of labels and test rows; negative log loss and positive accuracy are better. Intervals "
+        "over all tables are 95 % t-intervals over the tables' means; a table counts as better or "
+        "worse if the 95 % t-interval over its own draws excludes 0.", "",
+        "## Differences", "",
+        *head("labels", "tables", "compared", "log loss", "accuracy, points", "tables better",
+              "tables worse"),
+    ]  # fmt: skip
+    for n, tables in by_labels.items():
+        for one, other in pairs(cells):
+            lines.append(row(n, len(tables), f"{one} − {other}", *comparison(tables, one, other)))
+    lines += ["", "## Means and cost", "", *head("labels", "method", "log loss", "accuracy, %",
+              "seconds")]  # fmt: skip
+    for n, tables in by_labels.items():
+        for method in methods(cells):
+            means = [
+                np.mean([values(c, method, metric).mean() for c in tables.values()])
+                for metric in ("log_loss", "accuracy", "seconds")
+            ]
+            loss, hits, seconds = means
+            lines.append(row(n, method, f"{loss:.3f}", f"{100 * hits:.1f}", f"{seconds:.1f}"))
+    lines += ["", "## Weights of the new member", "", *head("labels", "member",
+              "share of all weights, %", "pools with it", "pools")]  # fmt: skip
+    for n, tables in by_labels.items():
+        lines += [row(n, *weights) for weights in weight_lines(tables)]
+    lines += ["", "## Table by table", "", *head("labels", "table", "draws", *methods(cells),
+              *(f"{one} − {other}" for one, other in pairs(cells)[: len(MODELS)]))]  # fmt: skip
+    for n, tables in by_labels.items():
+        for name, some in tables.items():
+            losses = {m: values(some, m, "log_loss") for m in methods(cells)}
+            gaps = [difference(losses[a] - losses[b]) for a, b in pairs(cells)[: len(MODELS)]]
+            means = [f"{loss.mean():.3f}" for loss in losses.values()]
+            lines.append(row(n, name, len(some), *means, *gaps))
+    return "\n".join([*lines, ""])
+
+
+def methods(cells: Sequence[Cell]) -> list[str]:
+    """All that every cell has."""
+    return [m for m in cells[0]["methods"] if all(m in cell["methods"] for cell in cells)]
+
+
+def weight_lines(tables: Mapping[str, Sequence[Cell]]) -> list[list[object]]:
+    """Member, mean share of the weights in percent, pools with a weight for it, pools."""
+    cells = [cell for some in tables.values() for cell in some]
+    lines: list[list[object]] = []
+    for model in MODELS:
+        found = [c["methods"].get(f"{POOL} + {model}", {}).get("weights") for c in cells]
+        shares = [w.get(model, 0.0) / sum(w.values()) for w in found if w]
+        if shares:
+            held = sum(share > 0 for share in shares)
+            lines.append([model, f"{100 * np.mean(shares):.0f}", held, len(shares)])
+    return lines
+
+
+def record(cells: Sequence[Cell]) -> str:
+    """The cells with their numbers to five digits, and the machine and versions."""
+    packages = {name.lower(): version(name.lower()) for name in installed()}
+    text = json.dumps({"machine": machine(**packages), "cells": cells})
+    short = json.loads(text, parse_float=lambda number: round(float(number), 5))
+    lines = ",\n".join(json.dumps(cell) for cell in short["cells"])
+    return f'{{"machine": {json.dumps(short["machine"])},\n"cells": [\n{lines}\n]}}\n'
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what is not there yet, then write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--cells", type=Path, help="folder of the JSON files")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop")
+    parser.add_argument("--out", type=Path, help="folder of tabular_models.json and .md")
+    parser.add_argument("--smoke", action="store_true", help="two draws of a small table")
+    options = parser.parse_args(argv)
+    if options.smoke:
+        options.sets, options.labels, options.draws = ["wine"], [30], 2
+    with tempfile.TemporaryDirectory() as folder:
+        place = options.cells or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        for path, *cell in missing(options.sets, options.labels, options.draws, place):
+            if time.monotonic() - began > 60 * options.minutes:
+                break
+            write(path, measured(*cell))
+            print(path.stem, flush=True)
+        cells = read_cells(place)
+    text = page(cells)
+    print(text)
+    if options.out:
+        write_whole(options.out / "tabular_models.md", text)
+        write_whole(options.out / "tabular_models.json", record(cells))
+
+
+if __name__ == "__main__":
+    main()
