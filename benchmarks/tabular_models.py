@@ -20,7 +20,7 @@ import math
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,6 +45,7 @@ SETS = (
 )  # fmt: skip
 LABELS, DRAWS, MOST_TEST = (100, 30, 300), 5, 1000
 POOL = "pool"
+Found = dict[int, dict[str, list[Cell]]]  # by labels and table
 
 
 def _tabpfn(task: Task) -> Any:
@@ -102,13 +103,17 @@ def measured(name: str, n_labelled: int, seed: int) -> dict[str, Any] | None:
 
 def pairs(cells: Sequence[Cell]) -> list[tuple[str, str]]:
     """What is compared: each model in the pool, each alone, and what the pool adds to it."""
-    models = [model for model in MODELS if any(model in cell["methods"] for cell in cells)]
-    found = [(f"{POOL} + {model}", POOL) for model in models]
-    found += [(model, POOL) for model in models]
-    return found + [(f"{POOL} + {model}", model) for model in models]
+    models = [model for model in methods(cells) if model in MODELS]
+    alone = [(model, POOL) for model in models]
+    return in_pool(cells) + alone + [(f"{POOL} + {model}", model) for model in models]
 
 
-def grouped(cells: Sequence[Cell]) -> dict[int, dict[str, list[Cell]]]:
+def in_pool(cells: Sequence[Cell]) -> list[tuple[str, str]]:
+    """Each pool with a model, and the pool."""
+    return [(f"{POOL} + {model}", POOL) for model in methods(cells) if model in MODELS]
+
+
+def grouped(cells: Sequence[Cell]) -> Found:
     """Cells by labels and table, where there are two draws or more."""
     found: dict[int, dict[str, list[Cell]]] = {}
     for cell in sorted(cells, key=lambda one: (one["labelled"], one["set"], one["seed"])):
@@ -136,73 +141,79 @@ def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> li
     return [str(loss), f"{100 * hits.mean:+.1f} ± {100 * hits.half:.1f}", str(better), str(worse)]
 
 
-def row(*parts: object) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(map(str, parts))} |"
-
-
-def head(*titles: str) -> list[str]:
-    """The first two lines of a Markdown table."""
-    return [row(*titles), row(*("---" for _ in titles))]
-
-
 def page(cells: Sequence[Cell]) -> str:
     """Differences over all tables, means and seconds, weights, and each table."""
-    by_labels = grouped(cells)
+    found, names = grouped(cells), methods(cells)
+    gaps = [f"{one} − {other}" for one, other in in_pool(cells)]
     lines = [
         "# TabPFN and XGBoost in the pool", "",
         "Measured by benchmarks/tabular_models.py on one thread. Differences are paired over draws "
         "of labels and test rows; negative log loss and positive accuracy are better. Intervals "
         "over all tables are 95 % t-intervals over the tables' means; a table counts as better or "
         "worse if the 95 % t-interval over its own draws excludes 0.", "",
-        "## Differences", "",
-        *head("labels", "tables", "compared", "log loss", "accuracy, points", "tables better",
-              "tables worse"),
+        *section("Differences", "labels, tables, compared, log loss, accuracy in points, "
+                 "tables better, tables worse", differences(found, pairs(cells))),
+        *section("Means and cost", "labels, method, log loss, accuracy in %, seconds",
+                 means(found, names)),
+        *section("Weights of the new member", "labels, member, share of all weights in %, "
+                 "pools with a weight, pools", weights(found)),
+        *section("Table by table, log loss", ", ".join(["labels, table, draws", *names, *gaps]),
+                 each_table(found, names, in_pool(cells))),
     ]  # fmt: skip
-    for n, tables in by_labels.items():
-        for one, other in pairs(cells):
-            lines.append(row(n, len(tables), f"{one} − {other}", *comparison(tables, one, other)))
-    lines += ["", "## Means and cost", "", *head("labels", "method", "log loss", "accuracy, %",
-              "seconds")]  # fmt: skip
-    for n, tables in by_labels.items():
-        for method in methods(cells):
-            means = [
-                np.mean([values(c, method, metric).mean() for c in tables.values()])
+    return "\n".join(lines)
+
+
+def section(title: str, heads: str, rows: Iterable[Sequence[object]]) -> list[str]:
+    """A heading and a table, and an empty line."""
+    titles = heads.split(", ")
+    every = [titles, ["---:" for _ in titles], *rows]
+    return [f"## {title}", "", *(f"| {' | '.join(map(str, row))} |" for row in every), ""]
+
+
+def differences(found: Found, compared: Sequence[tuple[str, str]]) -> Iterator[Sequence[object]]:
+    """One row for each number of labels and pair."""
+    for n, tables in found.items():
+        for one, other in compared:
+            yield n, len(tables), f"{one} − {other}", *comparison(tables, one, other)
+
+
+def means(found: Found, names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """One row for each number of labels and method: means of the tables' means."""
+    for n, tables in found.items():
+        for method in names:
+            loss, hits, seconds = (
+                np.mean([values(some, method, metric).mean() for some in tables.values()])
                 for metric in ("log_loss", "accuracy", "seconds")
-            ]
-            loss, hits, seconds = means
-            lines.append(row(n, method, f"{loss:.3f}", f"{100 * hits:.1f}", f"{seconds:.1f}"))
-    lines += ["", "## Weights of the new member", "", *head("labels", "member",
-              "share of all weights, %", "pools with it", "pools")]  # fmt: skip
-    for n, tables in by_labels.items():
-        lines += [row(n, *weights) for weights in weight_lines(tables)]
-    lines += ["", "## Table by table", "", *head("labels", "table", "draws", *methods(cells),
-              *(f"{one} − {other}" for one, other in pairs(cells)[: len(MODELS)]))]  # fmt: skip
-    for n, tables in by_labels.items():
+            )
+            yield n, method, f"{loss:.3f}", f"{100 * hits:.1f}", f"{seconds:.1f}"
+
+
+def weights(found: Found) -> Iterator[Sequence[object]]:
+    """One row for each number of labels and model, with its mean share in percent."""
+    for n, tables in found.items():
+        cells = [cell for some in tables.values() for cell in some]
+        for model in MODELS:
+            each = [cell["methods"].get(f"{POOL} + {model}", {}).get("weights") for cell in cells]
+            shares = [one.get(model, 0.0) / sum(one.values()) for one in each if one]
+            if shares:
+                held = sum(share > 0 for share in shares)
+                yield n, model, f"{100 * np.mean(shares):.0f}", held, len(shares)
+
+
+def each_table(
+    found: Found, names: Sequence[str], compared: Sequence[tuple[str, str]]
+) -> Iterator[Sequence[object]]:
+    """One row for each number of labels and table."""
+    for n, tables in found.items():
         for name, some in tables.items():
-            losses = {m: values(some, m, "log_loss") for m in methods(cells)}
-            gaps = [difference(losses[a] - losses[b]) for a, b in pairs(cells)[: len(MODELS)]]
-            means = [f"{loss.mean():.3f}" for loss in losses.values()]
-            lines.append(row(n, name, len(some), *means, *gaps))
-    return "\n".join([*lines, ""])
+            losses = {method: values(some, method, "log_loss") for method in names}
+            gaps = [difference(losses[one] - losses[other]) for one, other in compared]
+            yield n, name, len(some), *(f"{one.mean():.3f}" for one in losses.values()), *gaps
 
 
 def methods(cells: Sequence[Cell]) -> list[str]:
     """All that every cell has."""
     return [m for m in cells[0]["methods"] if all(m in cell["methods"] for cell in cells)]
-
-
-def weight_lines(tables: Mapping[str, Sequence[Cell]]) -> list[list[object]]:
-    """Member, mean share of the weights in percent, pools with a weight for it, pools."""
-    cells = [cell for some in tables.values() for cell in some]
-    lines: list[list[object]] = []
-    for model in MODELS:
-        found = [c["methods"].get(f"{POOL} + {model}", {}).get("weights") for c in cells]
-        shares = [w.get(model, 0.0) / sum(w.values()) for w in found if w]
-        if shares:
-            held = sum(share > 0 for share in shares)
-            lines.append([model, f"{100 * np.mean(shares):.0f}", held, len(shares)])
-    return lines
 
 
 def record(cells: Sequence[Cell]) -> str:
