@@ -129,7 +129,7 @@ def values(cells: Sequence[Cell], method: str, metric: str) -> Any:
     return np.array([cell["methods"][method][metric] for cell in cells])
 
 
-def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> list[str]:
+def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> list[object]:
     """Mean difference over tables with its interval, and how many tables tell."""
     gaps = {
         metric: [values(c, one, metric) - values(c, other, metric) for c in tables.values()]
@@ -138,7 +138,8 @@ def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> li
     loss, hits = (difference(np.array([g.mean() for g in each])) for each in gaps.values())
     each = [difference(gap) for gap in gaps["log_loss"]]
     better, worse = sum(d.mean < -d.half for d in each), sum(d.surely_worse for d in each)
-    return [str(loss), f"{100 * hits.mean:+.1f} ± {100 * hits.half:.1f}", str(better), str(worse)]
+    lower, points = sum(d.mean < 0 for d in each), f"{100 * hits.mean:+.1f} ± {100 * hits.half:.1f}"
+    return [loss, points, lower, better, worse]
 
 
 def page(cells: Sequence[Cell]) -> str:
@@ -148,11 +149,12 @@ def page(cells: Sequence[Cell]) -> str:
     lines = [
         "# TabPFN and XGBoost in the pool", "",
         "Measured by benchmarks/tabular_models.py on one thread. Differences are paired over draws "
-        "of labels and test rows; negative log loss and positive accuracy are better. Intervals "
+        "of labels and test rows; lower log loss and higher accuracy are better. Intervals "
         "over all tables are 95 % t-intervals over the tables' means; a table counts as better or "
-        "worse if the 95 % t-interval over its own draws excludes 0.", "",
+        "worse in log loss if the 95 % t-interval over its own draws excludes 0.", "",
         *section("Differences", "labels, tables, compared, log loss, accuracy in points, "
-                 "tables better, tables worse", differences(found, pairs(cells))),
+                 "tables with a lower mean, tables better, tables worse",
+                 differences(found, pairs(cells))),
         *section("Means and cost", "labels, method, log loss, accuracy in %, seconds",
                  means(found, names)),
         *section("Weights of the new member", "labels, member, share of all weights in %, "
@@ -185,7 +187,7 @@ def means(found: Found, names: Sequence[str]) -> Iterator[Sequence[object]]:
                 np.mean([values(some, method, metric).mean() for some in tables.values()])
                 for metric in ("log_loss", "accuracy", "seconds")
             )
-            yield n, method, f"{loss:.3f}", f"{100 * hits:.1f}", f"{seconds:.1f}"
+            yield n, method, f"{loss:.3f}", f"{100 * hits:.1f}", f"{seconds:.2f}"
 
 
 def weights(found: Found) -> Iterator[Sequence[object]]:

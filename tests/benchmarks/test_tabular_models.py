@@ -30,10 +30,10 @@ def test_the_page_counts_tables_and_weights(script: Callable[[str], ModuleType])
         cell("c", 0, pool=0.5, pool_and_TabPFN=9.0, TabPFN=9.0),  # one draw has no interval
     ]
     page = module.page(cells)
-    assert "| 30 | 2 | pool + TabPFN − pool | -0.050 ± 0.635 | +0.0 ± 0.0 | 1 | 0 |" in page
-    assert "| 30 | 2 | TabPFN − pool | +0.050 ± 1.906 | +0.0 ± 0.0 | 1 | 1 |" in page
+    assert "| 30 | 2 | pool + TabPFN − pool | -0.050 ± 0.635 | +0.0 ± 0.0 | 1 | 1 | 0 |" in page
+    assert "| 30 | 2 | TabPFN − pool | +0.050 ± 1.906 | +0.0 ± 0.0 | 1 | 1 | 1 |" in page
     assert "| 30 | TabPFN | 12 | 2 | 4 |" in page
-    assert "| 30 | TabPFN | 0.550 | 90.0 | 2.0 |" in page
+    assert "| 30 | TabPFN | 0.550 | 90.0 | 2.00 |" in page
     assert "| 30 | a | 2 | 0.500 | 0.400 | 0.700 | -0.100 ± 0.013 |" in page
     assert "XGBoost −" not in page
 
