@@ -114,14 +114,11 @@ def in_pool(cells: Sequence[Cell]) -> list[tuple[str, str]]:
 
 
 def grouped(cells: Sequence[Cell]) -> Found:
-    """Cells by labels and table, where there are two draws or more."""
-    found: dict[int, dict[str, list[Cell]]] = {}
+    """Cells by labels and table."""
+    found: Found = {}
     for cell in sorted(cells, key=lambda one: (one["labelled"], one["set"], one["seed"])):
         found.setdefault(cell["labelled"], {}).setdefault(cell["set"], []).append(cell)
-    several = {
-        n: {k: some for k, some in each.items() if len(some) > 1} for n, each in found.items()
-    }
-    return {n: each for n, each in several.items() if each}
+    return found
 
 
 def values(cells: Sequence[Cell], method: str, metric: str) -> Any:
@@ -142,7 +139,7 @@ def comparison(tables: Mapping[str, Sequence[Cell]], one: str, other: str) -> li
     return [loss, points, lower, better, worse]
 
 
-def page(cells: Sequence[Cell]) -> str:
+def page(cells: Sequence[Cell], note: str = "") -> str:
     """Differences over all tables, means and seconds, weights, and each table."""
     found, names = grouped(cells), methods(cells)
     gaps = [f"{one} − {other}" for one, other in in_pool(cells)]
@@ -151,7 +148,8 @@ def page(cells: Sequence[Cell]) -> str:
         "Measured by benchmarks/tabular_models.py on one thread. Differences are paired over draws "
         "of labels and test rows; lower log loss and higher accuracy are better. Intervals "
         "over all tables are 95 % t-intervals over the tables' means; a table counts as better or "
-        "worse in log loss if the 95 % t-interval over its own draws excludes 0.", "",
+        "worse in log loss if the 95 % t-interval over its own draws excludes 0; one draw has no "
+        f"interval. {note}", "",
         *section("Differences", "labels, tables, compared, log loss, accuracy in points, "
                  "tables with a lower mean, tables better, tables worse",
                  differences(found, pairs(cells))),
@@ -236,6 +234,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--cells", type=Path, help="folder of the JSON files")
     parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop")
     parser.add_argument("--out", type=Path, help="folder of tabular_models.json and .md")
+    parser.add_argument("--note", default="", help="what a reader of the page must know")
     parser.add_argument("--smoke", action="store_true", help="two draws of a small table")
     options = parser.parse_args(argv)
     if options.smoke:
@@ -250,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             write(path, measured(*cell))
             print(path.stem, flush=True)
         cells = read_cells(place)
-    text = page(cells)
+    text = page(cells, options.note)
     print(text)
     if options.out:
         write_whole(options.out / "tabular_models.md", text)

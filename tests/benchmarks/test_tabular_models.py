@@ -27,15 +27,16 @@ def test_the_page_counts_tables_and_weights(script: Callable[[str], ModuleType])
     cells = [
         *(cell("a", k, pool=0.5, pool_and_TabPFN=0.399 + 0.002 * k, TabPFN=0.7) for k in (0, 1)),
         *(cell("b", k, pool=0.5, pool_and_TabPFN=0.499 + 0.002 * k, TabPFN=0.4) for k in (0, 1)),
-        cell("c", 0, pool=0.5, pool_and_TabPFN=9.0, TabPFN=9.0),  # one draw has no interval
     ]
-    page = module.page(cells)
+    page = module.page(cells, "A note.")
+    assert "A note." in page
     assert "| 30 | 2 | pool + TabPFN − pool | -0.050 ± 0.635 | +0.0 ± 0.0 | 1 | 1 | 0 |" in page
     assert "| 30 | 2 | TabPFN − pool | +0.050 ± 1.906 | +0.0 ± 0.0 | 1 | 1 | 1 |" in page
     assert "| 30 | TabPFN | 12 | 2 | 4 |" in page
     assert "| 30 | TabPFN | 0.550 | 90.0 | 2.00 |" in page
     assert "| 30 | a | 2 | 0.500 | 0.400 | 0.700 | -0.100 ± 0.013 |" in page
     assert "XGBoost −" not in page
+    assert "| 0.700 | -0.101 ± inf |" in module.page(cells[::2])  # one draw has no interval
 
 
 def test_a_smoke_run_measures_every_model(
