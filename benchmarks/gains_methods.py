@@ -72,7 +72,9 @@ def dessl_default(task: Task) -> dict[str, Answer]:
     }
 
 
-def _classifier(make: Callable[[Task], Any], *, unlabelled: bool) -> Callable[[Task], Answer]:
+def classifier(make: Callable[[Task], Any], *, unlabelled: bool) -> Callable[[Task], Answer]:
+    """A method that fits a scikit-learn classifier to scaled columns, its odds clipped."""
+
     def run(task: Task) -> Answer:
         began = time.perf_counter()
         scaled = task.scaled()
@@ -133,11 +135,11 @@ def _lightgbm(task: Task) -> Any:
 
 
 PEERS: dict[str, Callable[[Task], Answer]] = {
-    "LabelSpreading": _classifier(_spreading, unlabelled=True),
-    "SelfTraining": _classifier(_self_training, unlabelled=True),
-    "logistic CV": _classifier(_logistic, unlabelled=False),
-    "ExtraTrees": _classifier(_extra_trees, unlabelled=False),
-    "LightGBM": _classifier(_lightgbm, unlabelled=False),
+    "LabelSpreading": classifier(_spreading, unlabelled=True),
+    "SelfTraining": classifier(_self_training, unlabelled=True),
+    "logistic CV": classifier(_logistic, unlabelled=False),
+    "ExtraTrees": classifier(_extra_trees, unlabelled=False),
+    "LightGBM": classifier(_lightgbm, unlabelled=False),
 }
 METHODS = ("dessl", "complete case", *PEERS)
 

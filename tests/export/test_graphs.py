@@ -48,7 +48,7 @@ def test_a_member_predicts_as_its_teacher(
 
 
 def test_every_kind_of_tensors_is_there() -> None:
-    assert set(KINDS) - set(MEMBERS) == {"boosting"}  # whose trees only LightGBM reads
+    assert set(KINDS) - set(MEMBERS) == {"boosting"}  # whose trees only its library reads
 
 
 @pytest.mark.parametrize("anchor", [0.3, 0.0])

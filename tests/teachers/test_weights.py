@@ -12,7 +12,7 @@ from torch import Tensor
 from dessl import SemiData
 from dessl.teachers import Gaussians, Graph, Kernel, Linear, Teacher, Trees, pooled
 from dessl.teachers.base import checked_rows, class_prior
-from dessl.teachers.boosting import Boosting
+from dessl.teachers.boosting import LIBRARIES, Boosting, Library
 from dessl.teachers.classifiers import FromClassifier
 from dessl.teachers.crossfit import out_of_fold, selected_by_others
 from dessl.teachers.families import check_teachers
@@ -106,11 +106,13 @@ def test_a_graph_diffuses_weighted_labels() -> None:
     torch.testing.assert_close(expected, (counts + 1) / 32)
 
 
-def test_boosting_weights_labels() -> None:
-    pytest.importorskip("lightgbm")
-    plain = predicted(Boosting(), None)
-    torch.testing.assert_close(predicted(Boosting(), torch.full((30,), 3.0)), plain)
-    assert not torch.equal(predicted(Boosting(), torch.where(Y == 1, 5.0, 1.0)), plain)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_boosting_weights_labels(library: Library) -> None:
+    pytest.importorskip(library)
+    boosting = Boosting(library=library)
+    plain = predicted(boosting, None)
+    torch.testing.assert_close(predicted(boosting, torch.full((30,), 3.0)), plain)
+    assert not torch.equal(predicted(boosting, torch.where(Y == 1, 5.0, 1.0)), plain)
 
 
 @pytest.mark.parametrize("name", TEACHERS)

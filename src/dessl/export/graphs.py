@@ -3,7 +3,7 @@
     p = softmax( Σ_m w_m T_m log p_m(x) )
 
 Networks, linear and kernel regressions, Gaussians, trees and graphs can be written as such modules;
-the user's own classifiers and LightGBM's trees cannot. Predictions equal those of
+the user's own classifiers and boosted trees cannot. Predictions equal those of
 :mod:`dessl.teachers` up to rounding: networks compute in float32, the others as there.
 """
 
