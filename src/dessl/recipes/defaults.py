@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl.augment import Strong, Weak
+from dessl.augment import Strong, Symmetries, Weak
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.objective import RiskKind
 from dessl.recipes.architecture import Architecture, architecture_for, is_cheap, seen_shape
@@ -55,10 +56,11 @@ class Recipe:
             :func:`fit` holds none out.
         teachers: Teachers to pool with the networks, see :func:`dessl.teachers.pooled`; () for no
             pool.
-        strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan, and
-            mirror images are used if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
+        strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan.
         safe: Whether to drop whatever held-out labels show to be worse than the complete case.
         reduced_to: Longest side of the images that networks and teachers see; None for all pixels.
+        symmetries: Flips and turns of images that networks and patches of the pool see; None for
+            those that a probe finds safe (:mod:`dessl.recipes.symmetries`).
     """
 
     model: Callable[[], nn.Module]
@@ -71,6 +73,7 @@ class Recipe:
     strong: bool = False
     safe: bool = True
     reduced_to: int | None = None
+    symmetries: Symmetries | None = NO_SYMMETRIES
 
     @property
     def default_surrogate(self) -> str:
@@ -200,6 +203,7 @@ def recipe_for(
         teachers=pool,
         safe=safe,
         reduced_to=reduced_to,
+        symmetries=None if data.is_image and term is not surrogate else NO_SYMMETRIES,
     )
 
 
@@ -279,6 +283,7 @@ def strong_recipe(
         # With several networks, features depend on labels that another network is evaluated on.
         teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
         strong=True,
+        symmetries=None,
     )
 
 
