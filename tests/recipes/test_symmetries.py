@@ -1,4 +1,4 @@
-"""Mirror images: a probe tells whether they change the class, and a GPU's default heeds it."""
+"""Symmetries: a probe tells which ones change the class, and the defaults heed it."""
 
 import dataclasses
 import json
@@ -8,25 +8,51 @@ import pytest
 import torch
 from torch import nn
 
+from dessl.augment import Symmetries
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.export.graphs import ExportError, probabilities_of
 from dessl.recipes import PooledPredictor, Recipe, fit, recipe_for
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.defaults import strong_recipe
-from dessl.recipes.mirrors import FILE, Mirrors, flipping_views, probed, with_mirrors
+from dessl.recipes.symmetries import FILE, Cost, SymmetryProbe, probed, weak_views, with_symmetries
 from dessl.saved import SavedModel, load_model, save_model
-from dessl.surrogates import FixMatch
+from dessl.surrogates import FixMatch, PseudoLabel
+from dessl.teachers.patches import Patches
+
+ALL = Symmetries(flip=True, upside_down=True, turn=True)
+SAFE = {
+    "standing": Symmetries(upside_down=True),
+    "lying": Symmetries(flip=True),
+    "centred": ALL,
+    "spiral": Symmetries(turn=True),
+}
 
 
-def spots(*, sideways: bool, labelled: int = 100) -> SemiData:
-    """A bright spot left or right, whose mirror image has the other class; or above or below."""
+def spots(kind: str = "lying", *, labelled: int = 100, height: int = 8, width: int = 8) -> SemiData:
+    """Images of two classes.
+
+    A bright bar stands left or right, or lies above or below; or the centre is bright or dark; or
+    four bright arms turn one way or the other.
+    """
     g = torch.Generator().manual_seed(0)
     y = torch.arange(160) % 2
-    x = torch.randint(0, 90, (160, 1, 8, 8), dtype=torch.uint8, generator=g)
-    for row, side in enumerate(y.tolist()):
-        spot = slice(1, 3) if side else slice(5, 7)
-        place = (slice(None), spot) if sideways else (spot, slice(None))
-        x[row, 0][place] += 100
+    x = torch.randint(0, 90, (160, 1, height, width), dtype=torch.uint8, generator=g)
+    h, w = height // 8, width // 8
+    for image, first in zip(x[:, 0], y.tolist(), strict=True):
+        if kind == "standing":
+            image[:, w : 3 * w] += 100 * first
+            image[:, 5 * w : 7 * w] += 100 * (1 - first)
+        elif kind == "lying":
+            image[h : 3 * h] += 100 * first
+            image[5 * h : 7 * h] += 100 * (1 - first)
+        elif kind == "centred":
+            image[2 * h : 6 * h, 2 * w : 6 * w] += 100 * first
+        else:
+            arm = torch.zeros_like(image)
+            arm[: 2 * h, : 4 * w] = 100
+            arms = sum(torch.rot90(arm, turns) for turns in range(4))
+            image += arms if first else arms.flip(-1)
     known = torch.where(torch.arange(160) < labelled, y, -1)
     return SemiData(x, known, class_names=["0", "1"])
 
@@ -39,51 +65,150 @@ def recipe(data: SemiData) -> Recipe:
     return strong_recipe(data, steps=40, model=small)
 
 
-@pytest.mark.parametrize("sideways", [True, False])
-def test_a_probe_tells_whether_mirrors_change_the_class(*, sideways: bool, tmp_path: Path) -> None:
-    data = spots(sideways=sideways)
-    found = probed(data, recipe(data), tmp_path)
-    assert found.n == 40
+@pytest.mark.parametrize("kind", SAFE)
+@pytest.mark.parametrize("side", [8, 24])  # pixels, patches
+def test_a_probe_tells_which_symmetries_change_the_class(kind: str, side: int) -> None:
+    found = probed(spots(kind, height=side, width=side), seed=0)
+    assert found.n == 100
     assert found.known > 0.2
-    assert found.safe is not sideways
-    assert ("No mirror images" in str(found)) is sideways
-    kept = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps({**kept, "cost": 0.123}))
-    assert probed(data, recipe(data), tmp_path).cost == 0.123  # a resumed run decides the same
-    (tmp_path / FILE).write_text("[]")
-    assert probed(data, recipe(data), tmp_path).cost != 0.123  # damaged: asked again
+    assert found.safe == SAFE[kind]
+    assert ("flipped left to right in training" in str(found)) == (kind == "lying")
+
+
+def test_a_probe_is_kept_and_a_damaged_one_is_made_again(tmp_path: Path) -> None:
+    data = spots()
+    first = probed(data, 0, tmp_path / "run")
+    place = tmp_path / "run" / FILE
+    kept = json.loads(place.read_text())
+    assert probed(data, 1, tmp_path / "run") == first  # a resumed run decides the same
+    place.write_text(json.dumps({**kept, "known": 0.123}))
+    assert probed(data, 0, tmp_path / "run").known == 0.123
+    old = {"n": 40, "known": 1.0, "cost": 0.0, "standard_error": 0.1}
+    odd = {**kept, "costs": {"sideways": [0.0, 0.1]}}
+    short = {**kept, "costs": {"flip": [0.0]}}
+    for damaged in ("[]", "{", json.dumps(old), json.dumps(odd), json.dumps(short)):
+        place.write_text(damaged)
+        assert probed(data, 0, tmp_path / "run") == first
+        assert json.loads(place.read_text()) == kept
+
+
+def test_images_that_are_not_square_are_not_turned() -> None:
+    found = probed(spots("centred", width=16), 0)
+    assert set(found.costs) == {"flip", "upside_down"}
+    assert found.safe == Symmetries(flip=True, upside_down=True)
+    assert "flipped left to right and flipped upside down in training" in str(found)
 
 
 def test_few_labels_and_unsure_probes_leave_images_as_they_are() -> None:
-    data = spots(sideways=False, labelled=30)
-    found = probed(data, recipe(data))
-    assert not found.safe
-    assert "fewer than 20 held-out labels" in str(found)
-    assert not Mirrors(100, known=0.5, cost=0.0, standard_error=0.1).safe
-    assert not Mirrors(100, known=0.0, cost=0.0, standard_error=0.01).safe  # it has learnt nothing
+    found = probed(spots("centred", labelled=19), 0)
+    assert found == SymmetryProbe()
+    assert found.safe == NO_SYMMETRIES
+    assert "fewer than 20 labels" in str(found)
+    unsure, sure = Cost(0.0, 0.1), Cost(0.0, 0.01)
+    assert not SymmetryProbe(100, 0.5, {"flip": unsure}).is_safe("flip")
+    assert SymmetryProbe(100, 0.5, {"flip": sure}).is_safe("flip")
+    assert not SymmetryProbe(100, 0.0, {"flip": sure}).is_safe("flip")  # it has learnt nothing
+    assert "No image was flipped or turned" in str(SymmetryProbe(100, -0.1, {"flip": sure}))
 
 
-def test_mirrors_are_put_into_both_views_of_a_copy() -> None:
-    one = recipe(spots(sideways=True))
+def test_copies_count_as_one_label() -> None:
+    data = spots("centred")
+    assert probed(data, 0, groups=torch.arange(100) // 2).n == 50
+    assert probed(data, 0, groups=torch.arange(100) // 20 * 2 + torch.arange(100) % 2).n == 0
+
+
+@pytest.mark.parametrize(
+    ("safe", "used"),
+    [
+        ("flip upside_down turn", ALL),
+        ("flip turn", Symmetries(flip=True)),  # turns would also flip upside down
+        ("upside_down turn", Symmetries(upside_down=True)),
+        ("turn", Symmetries(turn=True)),
+        ("flip upside_down", Symmetries(flip=True, upside_down=True)),
+        ("", NO_SYMMETRIES),
+    ],
+)
+def test_every_symmetry_in_use_has_passed_its_own_test(safe: str, used: Symmetries) -> None:
+    names = Symmetries._fields
+    costs = {name: Cost(0.0 if name in safe.split() else 0.5, 0.01) for name in names}
+    found = SymmetryProbe(100, 1.0, costs)
+    assert found.safe == used
+    shown = {"flip": (True, 0), "upside_down": (True, 2), "turn": (False, 1)}
+    assert all(found.is_safe(name) for name in names if shown[name] in found.safe.positions)
+
+
+def test_labels_count_by_their_propensity() -> None:
+    """The class of bright centres is labelled half as often; the probe sees the same shares."""
+    data = spots("centred")
+    chances = torch.full((160,), 0.5)
+    even = SemiData(data.x, data.y, class_names=["0", "1"], propensity=chances)
+    assert probed(even, 0).safe == ALL
+    assert probed(even, 0).known == pytest.approx(probed(data, 0).known, rel=0.2)
+
+
+def test_symmetries_are_put_into_both_views_of_a_copy() -> None:
+    one = recipe(spots())
     assert isinstance(one.surrogate, FixMatch)
-    both = flipping_views(with_mirrors(one).surrogate)
-    assert [view.flip for view in both] == [True, True]
-    assert [view.flip for view in flipping_views(one.surrogate)] == [False, False]
+    both = with_symmetries(one, Symmetries(flip=True, turn=True))
+    assert len(weak_views(both.surrogate)) == 2
+    for view in weak_views(both.surrogate):
+        assert (view.flip, view.upside_down, view.turn) == both.symmetries
+    assert not any(view.flip or view.turn for view in weak_views(one.surrogate))
+    assert both.plan == one.plan  # it stops at no step before its last
+
+
+def test_networks_that_see_more_positions_are_stopped_later() -> None:
+    one = recipe_for(spots())
+    assert with_symmetries(one, ALL).plan.patience == 2 * one.plan.patience
+    assert with_symmetries(one, NO_SYMMETRIES).plan == one.plan
+
+
+def test_your_own_views_are_left_alone() -> None:
+    data = spots()
+    assert recipe_for(data).symmetries is None
+    assert recipe_for(data, surrogate="fixmatch", lam=0.5).symmetries is None
+    assert recipe_for(data, surrogate=PseudoLabel()).symmetries == NO_SYMMETRIES
+    assert recipe_for(SemiData(torch.rand(4, 3), [0, 1, -1, -1])).symmetries == NO_SYMMETRIES
+
+
+@pytest.mark.parametrize("kind", ["centred", "standing"])
+def test_the_default_of_a_cpu_uses_them_and_saves_its_pool(kind: str, tmp_path: Path) -> None:
+    data = spots(kind, height=24, width=24)
+    one = recipe_for(data, steps=3, networks=1)
+    found = fit(data, one, out=tmp_path / "run", progress=False)
+    assert found.symmetries is not None
+    assert found.symmetries.safe == found.recipe.symmetries == SAFE[kind]
+    assert str(found.symmetries) in found.account
+    assert isinstance(found.model, PooledPredictor)
+    patches = found.model.pool.columns
+    assert isinstance(patches, Patches)
+    assert patches.symmetries == SAFE[kind]
+    again = fit(data, one, out=tmp_path / "run", progress=False)
+    assert torch.equal(again.model(data.x), found.model(data.x))
+    assert isinstance(found.recipe.model, Architecture)
+    kept = SavedModel(
+        found.model, data.class_names, (1, 24, 24), image=True, architecture=found.recipe.model
+    )
+    loaded = load_model(save_model(tmp_path / "model", kept))
+    assert torch.equal(loaded.model(data.x), found.model(data.x))
+    without = fit(data, dataclasses.replace(one, symmetries=NO_SYMMETRIES), progress=False)
+    assert without.symmetries is None
+    assert "flipped" not in without.account
 
 
 def test_the_default_of_a_gpu_is_fixmatch_debiased_and_judged() -> None:
-    data = spots(sideways=False)
+    data = spots()
     found = fit(data, strong_recipe(data, steps=20, model=small), progress=False)
-    assert found.mirrors is not None
-    assert found.mirrors.safe
+    assert found.symmetries is not None
+    assert found.symmetries.safe == SAFE["lying"]
     assert found.check is not None
     assert found.lam in (0.0, 0.5)  # held-out labels decide; nothing between is tried
-    assert str(found.mirrors) in found.account
+    assert str(found.symmetries) in found.account
     assert found.results[0].plan.select == "last"
 
 
 def test_only_images_on_a_gpu_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = spots(sideways=False)
+    data = spots()
     assert not recipe_for(data).strong
     assert recipe_for(data).teachers
     cuda = torch.device("cuda")
@@ -107,7 +232,7 @@ def test_only_images_on_a_gpu_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_teachers_look_at_the_networks_features_and_are_saved(tmp_path: Path) -> None:
-    data = spots(sideways=False)
+    data = spots()
     model = Architecture("lenet", {"n_classes": 2, "in_channels": 1, "size": (8, 8)})
     one = dataclasses.replace(
         strong_recipe(data, steps=10), model=model, teachers=("linear", "graph"), lam=0.5
@@ -136,9 +261,9 @@ def test_teachers_look_at_the_networks_features_and_are_saved(tmp_path: Path) ->
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_whole_default_on_a_gpu() -> None:
-    data = spots(sideways=False).to("cuda")
+    data = spots().to("cuda")
     found = fit(data, recipe_for(data, steps=40), progress=False)
-    assert found.mirrors is not None
+    assert found.symmetries is not None
     assert found.recipe.strong
     p = found.model(data.x).exp()
     torch.testing.assert_close(p.sum(1), torch.ones_like(p[:, 0]))

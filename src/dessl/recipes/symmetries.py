@@ -47,6 +47,7 @@ MOST = 5_000  # labels used; more would tell nothing new
 FEWEST = 20  # held-out labels needed to use a symmetry
 LARGEST_COST = 0.2  # of what the probe knows
 ONE_SIDED_95 = 1.645
+PATIENCE = 2  # times as many evaluations without improvement before training stops early
 FILE = "symmetries.json"
 AS_IT_IS = Position(flip=False, turns=0)
 WORDS = {
@@ -144,10 +145,12 @@ def probed(
 
 def with_symmetries(recipe: Recipe, symmetries: Symmetries) -> Recipe:
     """The same recipe with symmetries in its views and in the patches of its pool."""
-    surrogate = copy.deepcopy(recipe.surrogate)
+    surrogate, plan = copy.deepcopy(recipe.surrogate), recipe.plan
     for view in weak_views(surrogate):
         view.flip, view.upside_down, view.turn = symmetries
-    return dataclasses.replace(recipe, surrogate=surrogate, symmetries=symmetries)
+    if any(symmetries) and plan.patience is not None:  # more positions are learnt more slowly
+        plan = dataclasses.replace(plan, patience=PATIENCE * plan.patience)
+    return dataclasses.replace(recipe, surrogate=surrogate, plan=plan, symmetries=symmetries)
 
 
 def weak_views(surrogate: Surrogate) -> list[Weak]:
