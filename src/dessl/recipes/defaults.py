@@ -112,12 +112,11 @@ def recipe_for(
     ============ ============================================ ==============================
     table        MLP, 512 hidden, dropout 0.3; five of them;  none
                  above 4,096 columns fewer hidden units
-    grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
-    other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
+    grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %
+    other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %
                  pixels a side five of them, trained longer;
                  on a CPU larger ones are reduced to 32
-    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views; mirror images
-                                                              if a probe finds them safe
+    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
@@ -130,8 +129,9 @@ def recipe_for(
     ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
     you pass ``teachers`` as well: then those networks are pooled.
 
-    On a CPU there are no flips, since they change the class of digits, writing and some organs.
-    If they are safe for your images, pass a surrogate with your own views.
+    Images are also flipped and turned if a short probe on held-out labels finds this safe
+    (:mod:`dessl.recipes.symmetries`), since it changes the class of digits, writing and some
+    organs; not if you pass a surrogate with your own views.
 
     Args:
         data: The data with the labels to use; :func:`fit` holds some of them out. If it has

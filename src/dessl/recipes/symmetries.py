@@ -31,6 +31,7 @@ from dessl._files import write_whole
 from dessl.augment import Strong, Symmetries, Weak
 from dessl.augment.symmetries import Position, in_position
 from dessl.data import SemiData
+from dessl.evaluation.metrics.vocabulary import with_error
 from dessl.functional import cross_entropy
 from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import FOLDS, fold_numbers, held_out_check
@@ -109,7 +110,7 @@ class SymmetryProbe:
         first = f"Images were also {_listed(used)}" if used else "No image was flipped or turned"
         costs = _listed(
             [
-                f"{cost.mean:+.3f} ± {cost.standard_error:.3f} if {WORDS[name]}"
+                f"{with_error('cross_entropy', *cost)} if {WORDS[name]}"
                 for name, cost in self.costs.items()
             ]
         )

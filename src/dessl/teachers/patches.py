@@ -36,7 +36,7 @@ SMOOTH = 0.1  # added to the variances that whitening divides by
 SQUARES = 40_000  # used to learn the filters
 IMAGES = 5_000  # used to learn the filters and components
 ROUNDS = 10  # of k-means
-POSITIONS = 4  # averaged over: eight cost twice as much and are no better
+POSITIONS = 4  # averaged over: eight cost twice as much and gain little
 AT_ONCE = 64  # images: more do not stay in a processor's cache
 
 
