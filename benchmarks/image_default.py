@@ -16,12 +16,14 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from dessl._files import write_whole
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData, load
 from dessl.evaluation import mean_interval, metrics_from_logits
 from dessl.recipes import fit, recipe_for
@@ -47,11 +49,25 @@ def few_labels(name: str, n: int, draw: int) -> SemiData:
     return SemiData(data.x, y, class_names=data.class_names, test=data.test, name=data.name)
 
 
-def measured(name: str, n: int, draw: int, device: str, steps: int | None = None) -> dict[str, Any]:
-    """Fit the device's default, and measure it and its complete case."""
+def measured(
+    name: str, n: int, draw: int, device: str, steps: int | None = None, *, probe: bool = True
+) -> dict[str, Any]:
+    """Fit the device's default, and measure it and its complete case.
+
+    Args:
+        name: Name of the set.
+        n: Number of labels.
+        draw: Seed of the labels and of training.
+        device: Device to train on.
+        steps: Training steps; None for the default.
+        probe: Whether a probe may find flips and turns to use; otherwise none are used.
+    """
     data = few_labels(name, n, draw).to(device)
+    recipe = recipe_for(data, seed=draw, steps=steps)
+    if not probe:
+        recipe = replace(recipe, symmetries=NO_SYMMETRIES)
     began, used = time.perf_counter(), time.process_time()
-    fitted = fit(data, recipe_for(data, seed=draw, steps=steps), progress=False)
+    fitted = fit(data, recipe, progress=False)
     seconds, used = time.perf_counter() - began, time.process_time() - used
     assert data.test is not None
     x, y = data.test.x, data.test.y.cpu()
