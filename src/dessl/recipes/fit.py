@@ -188,7 +188,9 @@ def fit(
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
     is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
     the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
-    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
+    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Images are also flipped and
+    turned if held-out labels find this safe (:mod:`dessl.recipes.symmetries`). Test rows are never
+    used.
 
     Args:
         data: The data with its labels, not yet scaled: the recipe's scaling is applied here.

@@ -8,8 +8,9 @@ so a predictor that has seen images in their own position only can tell: on digi
 loss on flipped held-out rows is much larger. It can tell only as much as it has learnt. A symmetry
 is safe if, with 95 % confidence, it costs less than a fifth of what the probe knows about the
 labels: the cross-entropy of the class shares minus its own. Each symmetry needs its own test, so
-one that is not safe is used with a probability of at most 5 %, however many are tested. Changes of
-colour or shape are not symmetries of the distribution, so this test cannot judge them.
+one that is not safe is used with a probability of at most 5 %, however many are tested; what holds
+for two of them holds for one after the other. Changes of colour or shape are not symmetries of the
+distribution, so this test cannot judge them.
 
 The probe is a regression on patches of the labelled images (:mod:`dessl.teachers.patches`), fitted
 without each fifth of the labels in turn: seconds on any device.
