@@ -137,7 +137,7 @@ def probed(
     place = None if out is None else out / FILE
     if place is not None and (kept := _read(place)):
         return kept
-    with doing("probing flips and turns", 0.0):
+    with doing("a probe of flips and turns", 0.0):
         found = _measured(data, seed, groups)
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
