@@ -1,10 +1,10 @@
 """The defaults of `dessl fit` on images, on a GPU and on a CPU.
 
 For each data set, number of labels and draw: the default on a GPU (debiased FixMatch and its
-complete case, with mirror images if a probe finds them safe), and the default on a CPU (networks
-trained on the labelled rows, pooled with teachers). Reports accuracy and cross-entropy on the
-publisher's test rows. Writes one JSON file per run in --runs; a run that already has its file is
-skipped.
+complete case), and the default on a CPU (networks trained on the labelled rows, pooled with
+teachers), both with the flips and turns that a probe finds safe. Reports accuracy and cross-entropy
+on the publisher's test rows. Writes one JSON file per run in --runs; a run that already has its
+file is skipped.
 
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --device cuda --runs RUNS
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --runs RUNS --out FILE
@@ -16,12 +16,14 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from dessl._files import write_whole
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData, load
 from dessl.evaluation import mean_interval, metrics_from_logits
 from dessl.recipes import fit, recipe_for
@@ -47,21 +49,38 @@ def few_labels(name: str, n: int, draw: int) -> SemiData:
     return SemiData(data.x, y, class_names=data.class_names, test=data.test, name=data.name)
 
 
-def measured(name: str, n: int, draw: int, device: str, steps: int | None = None) -> dict[str, Any]:
-    """Fit the device's default, and measure it and its complete case."""
-    began, data = time.perf_counter(), few_labels(name, n, draw).to(device)
-    fitted = fit(data, recipe_for(data, seed=draw, steps=steps), progress=False)
-    seconds = time.perf_counter() - began
+def measured(
+    name: str, n: int, draw: int, device: str, steps: int | None = None, *, probe: bool = True
+) -> dict[str, Any]:
+    """Fit the device's default, and measure it and its complete case.
+
+    Args:
+        name: Name of the set.
+        n: Number of labels.
+        draw: Seed of the labels and of training.
+        device: Device to train on.
+        steps: Training steps; None for the default.
+        probe: Whether a probe may find flips and turns to use; otherwise none are used.
+    """
+    data = few_labels(name, n, draw).to(device)
+    recipe = recipe_for(data, seed=draw, steps=steps)
+    if not probe:
+        recipe = replace(recipe, symmetries=NO_SYMMETRIES)
+    began, used = time.perf_counter(), time.process_time()
+    fitted = fit(data, recipe, progress=False)
+    seconds, used = time.perf_counter() - began, time.process_time() - used
     assert data.test is not None
     x, y = data.test.x, data.test.y.cpu()
     scores = {}
     for method, model in (("default", fitted.model), ("complete case", fitted.complete_case)):
         metrics = metrics_from_logits(predicted_log_proba(model, x), y).as_dict()
         scores[method] = {metric: metrics[metric] for metric in KEPT}
+    symmetries = fitted.recipe.symmetries
+    shown = [name for name, safe in symmetries._asdict().items() if safe] if symmetries else []
     return {
         "set": data.name, "labels": n, "draw": draw, "device": device, "seconds": seconds,
-        "scores": scores, "lam": fitted.lam, "account": fitted.account,
-        "mirrors": None if fitted.mirrors is None else str(fitted.mirrors), "machine": machine(),
+        "processor_seconds": used, "scores": scores, "lam": fitted.lam, "account": fitted.account,
+        "symmetries": shown, "machine": machine(),
     }  # fmt: skip
 
 
@@ -71,9 +90,10 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     for record in records:
         grouped[record["set"], record["labels"], record["device"]].append(record)
     lines = ["| set | labels | device | runs | accuracy, % | complete case, % | accuracy gained | "]
-    lines[0] += "cross-entropy | complete case | cross-entropy added | Brier added | mirrors | "
+    lines[0] += "cross-entropy | complete case | cross-entropy added | Brier added | flips | "
+    lines[0] += "turns | "
     lines[0] += "seconds |"
-    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for (name, labels, device), its in sorted(grouped.items()):
         cells = [name, f"{labels:,}", device, str(len(its))]
         scales = (("accuracy", 100, 1), ("cross_entropy", 1, 3), ("brier", 1, 3))
@@ -85,9 +105,10 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
             if metric != "brier":
                 cells += [spread(ours, digits), spread(theirs, digits)]
             cells += [spread([a - b for a, b in zip(ours, theirs, strict=True)], digits, "+")]
-        shown = sum("are shown" in (record["mirrors"] or "") for record in its)
+        flipped = sum("flip" in record["symmetries"] for record in its)
+        turned = sum("turn" in record["symmetries"] for record in its)
         seconds = sum(record["seconds"] for record in its) / len(its)
-        cells += [f"{shown} of {len(its)}", f"{seconds:.0f}"]
+        cells += [f"{flipped} of {len(its)}", f"{turned} of {len(its)}", f"{seconds:.0f}"]
         lines += [f"| {' | '.join(cells)} |"]
     return "\n".join(lines) + "\n"
 

@@ -33,6 +33,20 @@ def test_shifts_are_crops_of_the_reflected_image(pictures: Tensor, dtype: torch.
         np.testing.assert_array_equal(result[row], expected)
 
 
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_turns_come_between_flip_and_shift(small: Tensor, flip: bool, turns: int) -> None:
+    images = small[..., :10, :] if turns % 2 else small
+    n = len(images)
+    columns, rows = torch.arange(n) % 7 - 3, torch.arange(n) % 5 - 2
+    result = shifted(images, columns, rows, torch.full((n,), flip), torch.full((n,), turns))
+    flipped = images.flip(-1) if flip else images
+    for row in range(n):
+        turned = torch.from_numpy(np.rot90(flipped[row].numpy(), turns, (1, 2)).copy())
+        expected = by_numpy(turned, int(columns[row]), int(rows[row]), False, 4)
+        np.testing.assert_array_equal(result[row], expected)
+
+
 def test_no_flip_unless_asked(small: Tensor) -> None:
     still = torch.zeros(len(small), dtype=torch.int64)
     assert torch.equal(shifted(small, still, still), small)

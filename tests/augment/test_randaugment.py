@@ -144,8 +144,8 @@ def test_every_operation_has_a_kind() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_compiles_without_a_break_and_to_the_same_pixels(small: Tensor) -> None:
-    strong = Strong(n_ops=2, fill=5)
-    images = small.repeat(8, 1, 1, 1)
+    strong = Strong(n_ops=2, fill=5, upside_down=True, turn=True)
+    images = small[..., :10, :].repeat(8, 1, 1, 1)
     draw = strong.draw(images, torch.Generator().manual_seed(8))
     compiled = torch.compile(strong.levels, fullgraph=True, dynamic=False)
     assert torch.equal(compiled(images, draw), strong.levels(images, draw))
@@ -154,8 +154,12 @@ def test_compiles_without_a_break_and_to_the_same_pixels(small: Tensor) -> None:
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("compiled", [False, True])
-def test_cuda_gives_the_same_pixels_in_a_graph(pictures: Tensor, compiled: bool) -> None:
-    strong = Strong(n_ops=3)
+@pytest.mark.parametrize("turned", [False, True])
+def test_cuda_gives_the_same_pixels_in_a_graph(
+    pictures: Tensor, compiled: bool, turned: bool
+) -> None:
+    square = pictures.shape[2] == pictures.shape[3]
+    strong = Strong(n_ops=3, upside_down=turned, turn=turned and square)
     images = pictures.cuda()
     generator = torch.Generator("cuda").manual_seed(0)
     levels = strong.levels
@@ -172,7 +176,9 @@ def test_cuda_gives_the_same_pixels_in_a_graph(pictures: Tensor, compiled: bool)
     earlier = None
     for _ in range(2):
         graph.replay()
-        on_cpu = torch.utils._pytree.tree_map(Tensor.cpu, draw)
+        on_cpu = torch.utils._pytree.tree_map(
+            lambda part: part if part is None else part.cpu(), draw
+        )
         assert torch.equal(views.cpu(), strong.levels(pictures, on_cpu))
         assert earlier is None or not torch.equal(views, earlier)
         earlier = views.clone()

@@ -1,5 +1,7 @@
 """The weak and the strong view: law, determinism, normalisation, and what they refuse."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,17 @@ from scipy import stats
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from dessl.augment import Strong, Weak
+from dessl.augment import Strong, Symmetries, Weak
+from dessl.augment.symmetries import in_position
 
-VIEWS = [Weak(), Strong(), Strong(n_ops=2, magnitude=0.7, cutout=0.0), Weak(flip=False, shift=2)]
+VIEWS = [
+    Weak(),
+    Strong(),
+    Strong(n_ops=2, magnitude=0.7, cutout=0.0),
+    Weak(flip=False, shift=2),
+    Weak(upside_down=True),
+    Strong(flip=False, upside_down=True),
+]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -32,7 +42,7 @@ def test_an_image_alone_gives_what_it_gives_in_a_batch(small: Tensor, view: Weak
     draw = view.draw(small, torch.Generator().manual_seed(5))
     together = view.apply(small, draw)
     for row in range(len(small)):
-        alone = tree_map(lambda part, row=row: part[row : row + 1], draw)
+        alone = tree_map(lambda part, row=row: part if part is None else part[row : row + 1], draw)
         assert torch.equal(view.apply(small[row : row + 1], alone)[0], together[row])
 
 
@@ -56,7 +66,8 @@ def test_shapes_and_dtype(
 
 def test_flips_and_shifts_follow_their_law(generator: torch.Generator) -> None:
     images = torch.zeros(20_000, 1, 32, 24, dtype=torch.uint8)
-    flip, columns, rows = Weak().draw(images, generator)
+    flip, columns, rows, turns = Weak().draw(images, generator)
+    assert turns is None
     assert stats.binomtest(int(flip.sum()), len(flip)).pvalue > 1e-3
     for shift, reach in ((columns, 3), (rows, 4)):
         counts = np.bincount(shift + reach)
@@ -67,9 +78,54 @@ def test_flips_and_shifts_follow_their_law(generator: torch.Generator) -> None:
 
 def test_whole_shifts_are_pixels_and_flips_can_be_switched_off(generator: torch.Generator) -> None:
     images = torch.zeros(500, 1, 32, 32, dtype=torch.uint8)
-    flip, columns, rows = Weak(flip=False, shift=2).draw(images, generator)
+    flip, columns, rows, _ = Weak(flip=False, shift=2).draw(images, generator)
     assert not flip.any()
     assert set(columns.tolist()) == set(rows.tolist()) == {-2, -1, 0, 1, 2}
+
+
+@pytest.mark.parametrize("some", list(product([False, True], repeat=3)))
+def test_positions_are_drawn_uniformly(
+    some: tuple[bool, bool, bool], generator: torch.Generator
+) -> None:
+    """All positions that the symmetries lead to are equally frequent, and no others occur."""
+    symmetries = Symmetries(*some)
+    images = torch.zeros(8_000, 1, 4, 4, dtype=torch.uint8)
+    images[:, 0, 0, 1] = 1  # in another place in each of the eight positions
+    view = Weak(**symmetries._asdict(), shift=0, mean=0.0, std=1 / 255)
+    shown = view(images, generator).flatten(1).argmax(1)
+    expected = [int(in_position(images[:1], one).argmax()) for one in symmetries.positions]
+    counts = shown.bincount(minlength=16)[expected]
+    assert int(counts.sum()) == len(images)
+    assert len(expected) == 1 or stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_without_new_symmetries_a_view_is_the_published_one_bit_for_bit(small: Tensor) -> None:
+    n, (height, width) = len(small), small.shape[2:]
+    by_hand, used = (torch.Generator().manual_seed(9) for _ in range(2))
+    flip = torch.randint(0, 2, (n,), generator=by_hand) == 1
+    columns = torch.randint(-1, 2, (n,), generator=by_hand)
+    rows = torch.randint(-2, 3, (n,), generator=by_hand)
+    padded = torch.nn.functional.pad(
+        torch.where(flip[:, None, None, None], small.flip(-1), small).float(),
+        (1, 1, 2, 2),
+        mode="reflect",
+    )
+    expected = torch.stack(
+        [
+            one[:, 2 + r : 2 + r + height, 1 + c : 1 + c + width]
+            for one, c, r in zip(padded, columns.tolist(), rows.tolist(), strict=True)
+        ]
+    )
+    found = Weak(std=1 / 255).levels(small, Weak().draw(small, used))
+    assert torch.equal(found, expected.to(torch.uint8))
+    assert torch.equal(used.get_state(), by_hand.get_state())
+
+
+def test_only_square_images_are_turned_by_quarters(
+    small: Tensor, generator: torch.Generator
+) -> None:
+    with pytest.raises(ValueError, match=r"only square images .*; got 12 × 10 pixels. Pass turn="):
+        Strong(turn=True)(small, generator)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])

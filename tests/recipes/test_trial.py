@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from dessl.augment import Symmetries
 from dessl.data import DataError, Part, SemiData
 from dessl.recipes import recipe_for
 from dessl.recipes.baseline import Baseline
@@ -140,6 +141,24 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="training labels of at least two classes; got only 'a'"):
         split(one)
+
+
+def test_a_refit_keeps_the_symmetries_of_the_trial() -> None:
+    """Bars lie above or below: flipped left to right, they keep their class."""
+    y = torch.arange(160) % 2
+    x = torch.randint(0, 90, (160, 1, 8, 8), generator=torch.Generator().manual_seed(0))
+    x[y == 1, :, 1:3] += 100
+    x[y == 0, :, 5:7] += 100
+    data = SemiData(x.to(torch.uint8), torch.where(torch.arange(160) < 100, y, -1))
+    train, test, _ = split(data)
+    options = {"steps": 30, "networks": 1, "teachers": ["linear"]}
+    done = run_trial(train, test, recipe_for(train, **options), progress=False)
+    assert done.fitted.symmetries is not None
+    assert done.fitted.recipe.symmetries == Symmetries(flip=True)
+    whole = every_label(data)
+    again = refitted(done, whole, recipe_for(whole, **options), progress=False)
+    assert again.recipe.symmetries == Symmetries(flip=True)
+    assert again.symmetries is None  # not probed again
 
 
 def test_a_refit_keeps_what_the_trial_decided() -> None:

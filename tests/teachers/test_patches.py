@@ -7,6 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from dessl import SemiData
+from dessl.augment import Symmetries
+from dessl.augment.symmetries import NO_SYMMETRIES, Position, in_position
 from dessl.teachers import Linear, Pooled, pooled
 from dessl.teachers.patches import (
     FLAT,
@@ -14,6 +16,7 @@ from dessl.teachers.patches import (
     REGIONS,
     SIDE,
     STRIDE,
+    TENSORS,
     THRESHOLD,
     Patches,
     learnt_patches,
@@ -107,6 +110,39 @@ def test_large_images_are_reduced_and_few_ones_suffice() -> None:
     patches = Patches.of(x)
     assert patches(x).shape == (4, 3)
     assert bool(torch.isfinite(patches(torch.zeros_like(x))).all())
+
+
+@pytest.mark.parametrize(
+    ("symmetries", "positions"),
+    [
+        (Symmetries(flip=True), [(False, 0), (True, 0)]),
+        (Symmetries(flip=True, upside_down=True), [(False, 0), (False, 2), (True, 0), (True, 2)]),
+        (Symmetries(turn=True), [(False, turns) for turns in range(4)]),
+        (Symmetries(flip=True, upside_down=True, turn=True), [(False, t) for t in range(4)]),
+    ],
+)
+def test_symmetric_positions_have_equal_columns(
+    symmetries: Symmetries, positions: list[tuple[bool, int]]
+) -> None:
+    x = images(90, (1, 20, 20))
+    plain, patches = Patches.of(x), Patches.of(x, symmetries=symmetries)
+    assert torch.equal(plain.filters, patches.filters)  # learnt from images as they are
+    each = [plain.found(in_position(x, Position(*one))) for one in positions]
+    torch.testing.assert_close(patches.found(x), torch.stack(each).mean(0))
+    for one in positions:
+        torch.testing.assert_close(patches(in_position(x, Position(*one))), patches(x))
+    again = Patches.from_state(patches.state())
+    assert again is not None
+    assert again.symmetries == symmetries
+    assert torch.equal(again(x), patches(x))
+
+
+def test_patches_without_symmetries_are_saved_as_before() -> None:
+    plain = Patches.of(images(40))
+    assert set(plain.state()) == {f"patches.{name}" for name in TENSORS}
+    again = Patches.from_state(plain.state())
+    assert again is not None
+    assert again.symmetries == NO_SYMMETRIES
 
 
 @pytest.mark.parametrize(

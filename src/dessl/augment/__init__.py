@@ -3,6 +3,7 @@
 from dessl.augment.mixup import Mixed, mixup
 from dessl.augment.noise import noisy, translated
 from dessl.augment.operations import Operation, RandAugmentDraw
+from dessl.augment.symmetries import Symmetries
 from dessl.augment.views import Strong, StrongDraw, Weak, WeakDraw
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "RandAugmentDraw",
     "Strong",
     "StrongDraw",
+    "Symmetries",
     "Weak",
     "WeakDraw",
     "mixup",

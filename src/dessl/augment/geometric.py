@@ -87,8 +87,14 @@ def moved(images: Tensor, maps: Tensor, fill: int = 0) -> Tensor:
     return kept + (~inside[:, None]).to(torch.uint8) * fill if fill else kept
 
 
-def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None = None) -> Tensor:
-    """Return each image, flipped if asked, then shifted by whole pixels with reflection padding.
+def shifted(
+    images: Tensor,
+    columns: Tensor,
+    rows: Tensor,
+    flip: Tensor | None = None,
+    turns: Tensor | None = None,
+) -> Tensor:
+    """Return each image flipped, then turned, then shifted with reflection padding.
 
     The border pixel itself is not repeated, as in ``numpy.pad(mode="reflect")``.
 
@@ -96,7 +102,9 @@ def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None =
         images: (n, channels, height, width), of any dtype.
         columns: int64 (n,), |columns| < width; positive shifts the image left.
         rows: int64 (n,), |rows| < height; positive shifts the image up.
-        flip: bool (n,), whether to flip horizontally first; no flips by default.
+        flip: bool (n,), whether to flip left to right; no flips by default.
+        turns: int64 (n,), quarter turns anticlockwise, 0 to 3; odd ones need square images. No
+            turns by default.
 
     Returns:
         (n, channels, height, width), same dtype as the images.
@@ -104,13 +112,24 @@ def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None =
     >>> x = torch.tensor([[[[1, 2, 3, 4]]]])
     >>> shifted(x, columns=torch.tensor([2]), rows=torch.tensor([0])).tolist()
     [[[[3, 4, 3, 2]]]]
+    >>> x, still = torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([0])
+    >>> shifted(x, still, still, turns=torch.tensor([1])).tolist()
+    [[[[2, 4], [1, 3]]]]
     """
     height, width = images.shape[2:]
     x = _reflected(columns, width)
     y = _reflected(rows, height)
+    if turns is None:
+        if flip is not None:
+            x = torch.where(flip[:, None], width - 1 - x, x)
+        return _taken(images, y[:, :, None] * width + x[:, None, :])
+    odd = turns % 2 == 1  # a pixel's row in the image comes from its column
+    from_right, from_below = turns >= 2, (turns == 1) | (turns == 2)
     if flip is not None:
-        x = torch.where(flip[:, None], width - 1 - x, x)
-    return _taken(images, y[:, :, None] * width + x[:, None, :])
+        from_right, from_below = from_right ^ (flip & ~odd), from_below ^ (flip & odd)
+    x = torch.where(from_right[:, None], width - 1 - x, x)[:, None, :]
+    y = torch.where(from_below[:, None], height - 1 - y, y)[:, :, None]
+    return _taken(images, torch.where(odd[:, None, None], x * width + y, y * width + x))
 
 
 def _reflected(shift: Tensor, size: int) -> Tensor:

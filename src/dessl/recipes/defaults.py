@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl.augment import Strong, Weak
+from dessl.augment import Strong, Symmetries, Weak
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.objective import RiskKind
 from dessl.recipes.architecture import Architecture, architecture_for, is_cheap, seen_shape
@@ -55,10 +56,11 @@ class Recipe:
             :func:`fit` holds none out.
         teachers: Teachers to pool with the networks, see :func:`dessl.teachers.pooled`; () for no
             pool.
-        strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan, and
-            mirror images are used if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
+        strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan.
         safe: Whether to drop whatever held-out labels show to be worse than the complete case.
         reduced_to: Longest side of the images that networks and teachers see; None for all pixels.
+        symmetries: Flips and turns of images that networks and patches of the pool see; None for
+            those that a probe finds safe (:mod:`dessl.recipes.symmetries`).
     """
 
     model: Callable[[], nn.Module]
@@ -71,6 +73,7 @@ class Recipe:
     strong: bool = False
     safe: bool = True
     reduced_to: int | None = None
+    symmetries: Symmetries | None = NO_SYMMETRIES
 
     @property
     def default_surrogate(self) -> str:
@@ -109,12 +112,11 @@ def recipe_for(
     ============ ============================================ ==============================
     table        MLP, 512 hidden, dropout 0.3; five of them;  none
                  above 4,096 columns fewer hidden units
-    grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
-    other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
+    grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %
+    other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %
                  pixels a side five of them, trained longer;
                  on a CPU larger ones are reduced to 32
-    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views; mirror images
-                                                              if a probe finds them safe
+    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
@@ -127,8 +129,9 @@ def recipe_for(
     ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
     you pass ``teachers`` as well: then those networks are pooled.
 
-    On a CPU there are no flips, since they change the class of digits, writing and some organs.
-    If they are safe for your images, pass a surrogate with your own views.
+    Images are also flipped and turned if a short probe on held-out labels finds this safe
+    (:mod:`dessl.recipes.symmetries`), since it changes the class of digits, writing and some
+    organs; not if you pass a surrogate with your own views.
 
     Args:
         data: The data with the labels to use; :func:`fit` holds some of them out. If it has
@@ -200,6 +203,7 @@ def recipe_for(
         teachers=pool,
         safe=safe,
         reduced_to=reduced_to,
+        symmetries=None if data.is_image and term is not surrogate else NO_SYMMETRIES,
     )
 
 
@@ -279,6 +283,7 @@ def strong_recipe(
         # With several networks, features depend on labels that another network is evaluated on.
         teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
         strong=True,
+        symmetries=None,
     )
 
 

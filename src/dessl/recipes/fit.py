@@ -33,10 +33,10 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
-from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
 from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import reduced_data, standardised_data
+from dessl.recipes.symmetries import SymmetryProbe, probed, with_symmetries
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
 from dessl.teachers.crossfit import first_of_groups
@@ -68,7 +68,7 @@ class Fitted:
         complete_results: Training results of the networks of ``complete_case``.
         recipe: The recipe that was trained.
         baseline: Whether the complete case trained; None if labels are too few to tell.
-        mirrors: Result of the probe of mirror images; None without one.
+        symmetries: Result of the probe of flips and turns; None without one.
         refused: A pool that was dropped because held-out labels show it to be worse.
     """
 
@@ -81,7 +81,7 @@ class Fitted:
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
     baseline: Baseline | None = None
-    mirrors: Mirrors | None = None
+    symmetries: SymmetryProbe | None = None
     refused: PoolReport | None = None
 
     @property
@@ -118,7 +118,12 @@ class Fitted:
 
     @property
     def account(self) -> str:
-        """How the unlabelled rows were used and why, in a sentence or two."""
+        """How unlabelled rows and symmetries were used and why, in a few sentences."""
+        symmetries = "" if self.symmetries is None else f" {self.symmetries}"
+        return f"{self._use_account}{symmetries}"
+
+    @property
+    def _use_account(self) -> str:
         uses = self.recipe.trains_unlabelled
         if self.pool:
             return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
@@ -154,10 +159,9 @@ class Fitted:
             return f"{kept}."
         rule = "a decrease" if self.lam else "not a decrease"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
-        mirrors = "" if self.mirrors is None else f" {self.mirrors}"
         return (
             f"{kept}: using them changed the cross-entropy on {self.check.n} held-out labels by "
-            f"{change} (± standard error), {rule} of more than one standard error.{mirrors}"
+            f"{change} (± standard error), {rule} of more than one standard error."
         )
 
 
@@ -184,7 +188,9 @@ def fit(
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
     is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
     the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
-    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
+    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Images are also flipped and
+    turned if held-out labels find this safe (:mod:`dessl.recipes.symmetries`). Test rows are never
+    used.
 
     Args:
         data: The data with its labels, not yet scaled: the recipe's scaling is applied here.
@@ -212,17 +218,18 @@ def fit(
         alone = data.propensity is None and not recipe.trains_unlabelled
         seen = standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
     _check_logits(seen, recipe)
-    mirrors = None
-    if recipe.strong:
-        mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
-        recipe = with_mirrors(recipe) if mirrors.safe else recipe
+    symmetries = None
+    if recipe.symmetries is None:
+        place = None if out is None else Path(out)
+        symmetries = from_first(partial(probed, data, recipe.plan.seed, place, groups=groups))
+        recipe = with_symmetries(recipe, symmetries.safe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     table = data.x.ndim == 2
     with one_thread(when=table):
         training, complete, baseline = _complete_case(training, data, parts)
         fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
+    fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())

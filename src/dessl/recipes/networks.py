@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl._files import write_whole
+from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.objective import RiskKind
@@ -215,6 +216,7 @@ def with_teachers(
         columns=networks.features if recipe.strong else None,
         groups=parts.all_groups,
         each_anchor=networks.each,
+        symmetries=recipe.symmetries or NO_SYMMETRIES,
         seed=recipe.plan.seed,
     )
     # Every rank already has the networks: send only the rest.

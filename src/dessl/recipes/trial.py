@@ -29,6 +29,7 @@ from dessl.data.row_keys import copy_groups, row_digests, shared_rows, whole_gro
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
+from dessl.recipes.symmetries import with_symmetries
 from dessl.risk import RISKS
 from dessl.teachers.pooling import POOL_PARTS
 from dessl.training.progress import whole_bar
@@ -363,8 +364,8 @@ def refitted(
     """Retrain the winner of a trial on all labels, including those that evaluated it.
 
     The recipe is the same: networks with other folds of all labels held out, and a pool weighted on
-    them. Decisions stay: the λ of the trial, and no method that it dropped. No labels are left to
-    evaluate the result; the trial's metrics are for the model before.
+    them. Decisions stay: the λ and symmetries of the trial, and no method that it dropped. No label
+    is left to evaluate the result; the trial's metrics are for the model before.
 
     Args:
         trial: Result of :func:`run_trial`.
@@ -374,13 +375,13 @@ def refitted(
         out: Folder for checkpoints, used to resume training.
         progress: Whether to show progress bars on a terminal.
     """
-    lam = 0.0 if complete_case else trial.fitted.lam
     if RISKS[recipe.plan.risk].unlabelled:
-        plan = dataclasses.replace(recipe.plan, lam=lam)
-        recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
-    if complete_case or not trial.fitted.pool:
-        recipe = dataclasses.replace(recipe, teachers=())
-    recipe = dataclasses.replace(recipe, safe=False)  # decisions of the trial stay
+        plan = dataclasses.replace(recipe.plan, lam=0.0 if complete_case else trial.fitted.lam)
+        recipe = dataclasses.replace(recipe, lam=plan.lam, plan=plan)
+    if trial.fitted.symmetries is not None:
+        recipe = with_symmetries(recipe, trial.fitted.symmetries.safe)
+    teachers = () if complete_case or not trial.fitted.pool else recipe.teachers
+    recipe = dataclasses.replace(recipe, teachers=teachers, safe=False)  # as in the trial
     return _fitted(whole, recipe, out, progress)
 
 
@@ -392,9 +393,8 @@ def refit_failure(trial: Trial, found: Fitted) -> str:
 
 
 def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
-    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
-    most, _ = _counts(len(y), 0, 1 / FOLDS)
-    keys = row_digests(x.numpy(force=True))
-    groups = copy_groups(keys, y, labelled=most, unlabelled=0)
+    keys = row_digests(data.x[data.labelled_rows].numpy(force=True))
+    most, _ = _counts(data.n_labelled, 0, 1 / FOLDS)
+    groups = copy_groups(keys, data.y[data.labelled_rows], labelled=most, unlabelled=0)
     with whole_bar(parts(recipe), shown=progress):
         return fit(data, recipe, groups=groups, out=out, progress=progress)

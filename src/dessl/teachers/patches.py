@@ -5,23 +5,26 @@
 for every second square p of 6 × 6 pixels, where W whitens squares and the unit vectors D are found
 by k-means (Coates and Ng, 2011, with 100 of them). The columns are the first 50 principal
 components of f. A shape that is shifted by a pixel, or brighter, has similar columns, which is not
-true of its pixels; and the unlabelled images decide which shapes count.
+true of its pixels; and the unlabelled images decide which shapes count. If symmetries leave the
+class unchanged, f is the mean over up to four of the positions that they lead to.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, conv2d, normalize, unfold
 
+from dessl.augment.symmetries import NO_SYMMETRIES, Symmetries, in_position
 from dessl.data import SemiData
 from dessl.models.reduced import area_averaged, reduced_sides
 from dessl.teachers.rows import LARGEST_SIDE
 from dessl.teachers.space import Space
 
 PREFIX = "patches."  # of their entries in a pool's state
+TENSORS = ("filters", "offsets", "mean", "scale", "directions")
 SIDE = 6  # of a square
 STRIDE = 2
 FILTERS = 100
@@ -33,12 +36,15 @@ SMOOTH = 0.1  # added to the variances that whitening divides by
 SQUARES = 40_000  # used to learn the filters
 IMAGES = 5_000  # used to learn the filters and components
 ROUNDS = 10  # of k-means
-AT_ONCE = 256  # images
+POSITIONS = 4  # averaged over: eight cost twice as much and gain little
+AT_ONCE = 64  # images: more do not stay in a processor's cache
 
 
 @dataclass(frozen=True)
 class Patches:
     """Filters (k, channels, 6, 6), their offsets (k,), and the space of what they find.
+
+    With symmetries, what they find is averaged over positions of an image.
 
     >>> images = torch.randint(256, (60, 1, 28, 28), dtype=torch.uint8)
     >>> Patches.of(images)(images[:2]).shape
@@ -50,13 +56,21 @@ class Patches:
     mean: Tensor
     scale: Tensor
     directions: Tensor
+    symmetries: Symmetries = NO_SYMMETRIES
 
     @classmethod
-    def of(cls, images: Tensor, generator: torch.Generator | None = None) -> Self:
+    def of(
+        cls,
+        images: Tensor,
+        generator: torch.Generator | None = None,
+        symmetries: Symmetries = NO_SYMMETRIES,
+    ) -> Self:
         """Learn from uint8 images (n, channels, height, width), without labels, on the CPU."""
         seen = area_averaged(images.cpu(), LARGEST_SIDE)
         filters, offsets = _filters(seen, generator or torch.Generator().manual_seed(0))
-        return cls(filters, offsets, *Space.of(_found(seen, filters, offsets)))
+        fewer = seen[:: len(symmetries.positions[:POSITIONS])]  # in all positions as many
+        space = Space.of(_found(fewer, filters, offsets, symmetries))
+        return cls(filters, offsets, *space, symmetries)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return columns (n, 50) of uint8 images, float32, on their own device."""
@@ -70,19 +84,24 @@ class Patches:
     def found(self, images: Tensor) -> Tensor:
         """Return how strongly each filter is found in each region of the images, (n, d)."""
         filters, offsets = (part.to(images.device) for part in (self.filters, self.offsets))
-        return _found(area_averaged(images, LARGEST_SIDE), filters, offsets)
+        return _found(area_averaged(images, LARGEST_SIDE), filters, offsets, self.symmetries)
 
     def state(self) -> dict[str, Tensor]:
         """Return its parts as entries of a pool's state."""
-        names = [field.name for field in fields(self)]
-        return {f"{PREFIX}{name}": getattr(self, name).contiguous() for name in names}
+        tensors = {f"{PREFIX}{name}": getattr(self, name).contiguous() for name in TENSORS}
+        if any(self.symmetries):
+            tensors[f"{PREFIX}symmetries"] = torch.tensor(self.symmetries)
+        return tensors
 
     @classmethod
     def from_state(cls, tensors: Mapping[str, Tensor]) -> Self | None:
         """Return the patches in a pool's state, if it has any."""
         if f"{PREFIX}filters" not in tensors:
             return None
-        return cls(*(tensors[f"{PREFIX}{field.name}"] for field in fields(cls)))
+        filters, offsets, mean, scale, directions = (tensors[f"{PREFIX}{name}"] for name in TENSORS)
+        found = tensors.get(f"{PREFIX}symmetries", torch.tensor([]))
+        symmetries = Symmetries(*map(bool, found.tolist()))
+        return cls(filters, offsets, mean, scale, directions, symmetries)
 
 
 def suit_patches(data: SemiData, teachers: Sequence[object]) -> bool:
@@ -93,12 +112,12 @@ def suit_patches(data: SemiData, teachers: Sequence[object]) -> bool:
     return min(reduced_sides((height, width), LARGEST_SIDE)) >= LEAST_SIDE
 
 
-def learnt_patches(data: SemiData, seed: int) -> Patches:
+def learnt_patches(data: SemiData, seed: int, symmetries: Symmetries = NO_SYMMETRIES) -> Patches:
     """Learn patches from at most 5,000 of the labelled and unlabelled images."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows])
     some = torch.randperm(len(rows), generator=generator)[:IMAGES].sort().values
-    return Patches.of(data.x[rows[some.to(rows.device)]], generator)
+    return Patches.of(data.x[rows[some.to(rows.device)]], generator, symmetries)
 
 
 def _filters(images: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -151,8 +170,20 @@ def _directions(squares: Tensor, generator: torch.Generator) -> Tensor:
     return found
 
 
-def _found(images: Tensor, filters: Tensor, offsets: Tensor) -> Tensor:
-    """How strongly each filter and its negative are found in each region, (n, 2k · 9)."""
+def _found(images: Tensor, filters: Tensor, offsets: Tensor, symmetries: Symmetries) -> Tensor:
+    """How strongly each filter and its negative are found in each region, (n, 2k · 9).
+
+    It is the mean over positions that the symmetries lead to; of all eight, over the four turns.
+    """
+    first, *others = symmetries.positions[:POSITIONS]
+    found = _found_as_shown(in_position(images, first), filters, offsets)
+    for position in others:
+        found += _found_as_shown(in_position(images, position), filters, offsets)
+    return found / (1 + len(others)) if others else found
+
+
+def _found_as_shown(images: Tensor, filters: Tensor, offsets: Tensor) -> Tensor:
+    """The same in one position."""
     parts: tuple[Tensor, ...] = (images,)
     if not torch.compiler.is_compiling():  # nor exporting, which does not know how many there are
         parts = torch.split(images, AT_ONCE)
@@ -167,8 +198,8 @@ def _found(images: Tensor, filters: Tensor, offsets: Tensor) -> Tensor:
         )
         spread = ((squares - mean.square()).clamp(min=0) + FLAT).sqrt()
         scores = conv2d(levels, filters, stride=STRIDE) / spread + offsets[:, None, None]
-        strong = torch.cat([scores - THRESHOLD, -scores - THRESHOLD], 1).clamp(min=0)
-        found.append((strong.flatten(2) @ regions).flatten(1))
+        strong = [(s.flatten(2) - THRESHOLD).clamp(min=0) @ regions for s in (scores, -scores)]
+        found.append(torch.cat(strong, 1).flatten(1))
     return torch.cat(found) if len(found) > 1 else found[0]
 
 

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dessl.augment.symmetries import NO_SYMMETRIES, Symmetries
 from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
@@ -102,6 +103,7 @@ def pooled(
     columns: Predict | None = None,
     groups: Tensor | None = None,
     each_anchor: Predict | None = None,
+    symmetries: Symmetries = NO_SYMMETRIES,
     seed: int = 0,
 ) -> Pooled:
     """Cross-fit teachers on the anchor's folds, fit their weights, and refit those with a weight.
@@ -122,10 +124,11 @@ def pooled(
         each_anchor: Function from rows of the data to log-probabilities (members, n, classes) of
             the networks whose mean ``anchor_predict`` is; ``anchor_oof`` has one of them for each
             row, which the comparison with the anchor then takes into account.
+        symmetries: Of images that leave their class unchanged; patches are averaged over them.
         seed: Seed of the trees and of the draw of unlabelled rows.
     """
     if columns is None:
-        columns = _columns_for(data, teachers, seed)
+        columns = _columns_for(data, teachers, seed, symmetries)
     rows = evaluated_rows(data, folds, anchor_oof, groups, columns, seed)
     evaluated = rows.evaluated
     if int(evaluated.sum()) < FEWEST_LABELS:
@@ -153,12 +156,14 @@ def pooled(
     return replace(pool, compared=_compared(log_p, rows, gain))
 
 
-def _columns_for(data: SemiData, teachers: Sequence[object], seed: int) -> Predict:
+def _columns_for(
+    data: SemiData, teachers: Sequence[object], seed: int, symmetries: Symmetries
+) -> Predict:
     """Patches of images, if the teachers are ours; the flattened rows otherwise."""
     if not suit_patches(data, teachers):
         return as_columns
     with doing("pool, patches", POOL_PARTS):
-        return learnt_patches(data, seed)
+        return learnt_patches(data, seed, symmetries)
 
 
 def _fitted(
