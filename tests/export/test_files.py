@@ -73,6 +73,15 @@ def test_images_in_onnx(tmp_path: Path) -> None:
     assert np.abs(difference).max() < 1e-5
 
 
+@pytest.mark.slow
+def test_images_that_the_model_reduces_in_onnx(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(25 * 32, 2))
+    model = Predictor([network], torch.tensor(0.5), torch.tensor(0.01), reduced_to=32)
+    saved = SavedModel(model, ("no", "yes"), (1, 40, 52), image=True)
+    assert export_model(tmp_path / "model.onnx", saved).difference < 1e-5
+
+
 def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
     draw = np.random.default_rng(0)
     X = pd.DataFrame({"age": draw.normal(40, 10, 60), "town": draw.choice(["Oslo", "Bergen"], 60)})
