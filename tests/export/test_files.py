@@ -91,6 +91,10 @@ def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
     x = serving_rows(found.description, X)
     loaded = torch.export.load(found.path).module()
     assert np.abs(loaded(torch.from_numpy(x)).numpy() - clf.predict_proba(X)).max() < 1e-5
+    X.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    assert np.array_equal(serving_rows(found.description, tmp_path / "new.csv"), x)
+    with pytest.raises(TypeError, match="a data frame or the path of a table; got ndarray"):
+        serving_rows(found.description, X.to_numpy())
     run = tmp_path / "run"
     save_model(run / "model", clf._saved)
     code, shown, err = cli("export", run, "--out", tmp_path / "model.bin", "--format", "pt2")

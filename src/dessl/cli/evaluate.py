@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
+from dessl._checks import quoted
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
 from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
@@ -234,7 +235,7 @@ def _measured(
         if int((inside & known).sum()) < LEAST_IN_GROUP:
             say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
-        by_group[name] = _estimates(p, rows, question, inside)
+        by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:
         rule = prediction_sets(p[known], rows.y[known], p[~known], coverage=coverage)
@@ -242,27 +243,33 @@ def _measured(
         below = int((~rule.above(p).any(dim=1)).sum())
     everyone = torch.ones_like(known)
     estimates = _estimates(p, rows, question, everyone)
+    if not estimates and set(question.metrics) != {"wins"}:
+        raise ValueError("none of the metrics can be estimated. Label more rows, or use others.")
     return Measured(metrics, estimates, by_group, rule, size, below)
 
 
 def _estimates(
-    p: "Tensor", rows: "Part", question: Question, inside: "Tensor"
+    p: "Tensor", rows: "Part", question: Question, inside: "Tensor", where: str = ""
 ) -> "dict[str, MetricEstimate]":
-    """Every metric over some of the rows."""
+    """Every metric over some of the rows; those that these rows do not define are skipped."""
     from dessl.evaluation import estimate_metric
+    from dessl.evaluation.debiased.rates import UndefinedMetricError
 
     known, others = rows.labelled & inside, ~rows.labelled & inside
-    return {
-        name: estimate_metric(
-            cast("MetricName", name),
-            p[known],
-            rows.y[known],
-            p[others],
-            **question.options(rows, inside.numpy(), name),
-        )
-        for name in question.metrics
-        if name != "wins"
-    }
+    found = {}
+    for name in question.metrics:
+        if name == "wins":
+            continue
+        options = question.options(rows, inside.numpy(), name)
+        try:
+            found[name] = estimate_metric(
+                cast("MetricName", name), p[known], rows.y[known], p[others], **options
+            )
+        except UndefinedMetricError as error:
+            which = error.words.format(quoted(question.class_names[error.number]))
+            heading = question.heading(name).removesuffix(", %")
+            say(f"Note: {heading}{where} is not defined: no labelled row is {which}.")
+    return found
 
 
 def _show(

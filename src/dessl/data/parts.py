@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from dessl.data.draw import LabelDraw
 from dessl.data.features import shared_tensor
@@ -190,6 +190,11 @@ def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
         >>> dataset_arrays([(np.zeros(2), "a"), (np.ones(2), None)])
         (array([[0., 0.], [1., 1.]]), ['a', None])
     """
+    if isinstance(dataset, DataLoader):
+        raise TypeError(
+            "dataset must be a data set, but this is a DataLoader, which has batches. Pass "
+            "loader.dataset."
+        )
     n = len(dataset) if hasattr(dataset, "__len__") else 0
     if n == 0:
         raise ValueError(
