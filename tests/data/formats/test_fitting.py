@@ -170,6 +170,17 @@ def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
     encoded_table(table_of_frame(kept), encoding)  # and none without: warnings are errors here
 
 
+def test_a_column_that_lost_all_values_is_said(tmp_path: Path) -> None:
+    rows = [f"{k if k % 4 else ''},{k % 3},{'ab'[k % 2]}" for k in range(20)]
+    _, encoding = read_table(write(tmp_path / "a.csv", ["crp,n,y", *rows]), label="y")
+    later = write(tmp_path / "b.csv", ["n,crp", *(f"{k % 3}," for k in range(12))])
+    with pytest.warns(UserWarning, match=r"'crp': no value in 12 rows, but there were values in"):
+        x = read_new_table(later, encoding).x
+    assert x[:, 1].tolist() == [1.0] * 12
+    one = write(tmp_path / "c.csv", ["n,crp", "1,"])
+    assert read_new_table(one, encoding).x.shape == (1, 3)
+
+
 def test_a_gap_in_many_columns_is_told_in_short() -> None:
     wide = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 11)).round(2))
     wide = wide.set_axis([f"c{k}" for k in range(11)], axis=1).assign(y=["a", "b"] * 3)

@@ -40,6 +40,7 @@ from dessl.data.parts import Part, RawData
 NUMERIC_SHARE = 0.9
 COUNTS = "it only numbers the rows"
 SHOWN = 3  # dropped columns named in an option
+LEAST_ROWS = 10  # a column without values is only then no coincidence
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
@@ -120,7 +121,22 @@ def read_new_table(
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
     table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    _warn_of_empty_columns(table, encoding)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+
+
+def _warn_of_empty_columns(table: Table, encoding: TableEncoding) -> None:
+    """Warn about columns that the encoding needs and that have lost all their values."""
+    marked = {column.name for column in encoding.columns if column.indicator}  # others warn anyway
+    cells = (column for name, column in table.columns.items() if name in marked)
+    empty = [column.name for column in cells if column.is_empty().all()]
+    if empty and len(table) >= LEAST_ROWS:
+        warnings.warn(
+            f"{table.source}: {few([quoted(name) for name in empty])}: no value in {len(table):,} "
+            "rows, but there were values in training. Expect less accurate predictions.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def encoded_table(
