@@ -236,6 +236,19 @@ def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
     return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
 
 
+def row_groups(groups: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor | None:
+    """The given group numbers (n,) as int64; None for none."""
+    if groups is None:
+        return None
+    array = groups.numpy(force=True) if isinstance(groups, Tensor) else np.asarray(groups)
+    if array.shape != (len(x),):
+        raise ValueError(
+            f"groups must have one value for each row, shape ({len(x)},); got shape {array.shape}."
+        )
+    _, numbers = np.unique(array, return_inverse=True)
+    return torch.from_numpy(numbers.astype(np.int64)).to(x.device)
+
+
 def row_propensity(
     propensity: "Tensor | NDArray[Any] | None", x: Tensor, labelled: Tensor
 ) -> Tensor | None:

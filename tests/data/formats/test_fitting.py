@@ -114,7 +114,7 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
 
 
 def test_only_frequent_categories_are_kept() -> None:
-    frequent = [f"f{k:02d}" for k in range(64) for _ in range(4)]
+    frequent = [f"f{k:02d}" for k in range(64) for _ in range(20)]
     rare = [f"r{k}" for k in range(10)]
     words = rare + frequent
     frame = pd.DataFrame({"w": words, "y": ["a", "b"] * (len(words) // 2)})
@@ -168,6 +168,12 @@ def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
         encoded_table(table_of_frame(gaps), encoding)
     assert len(c) == 1
     encoded_table(table_of_frame(kept), encoding)  # and none without: warnings are errors here
+
+
+def test_a_column_that_may_name_groups_is_said(tmp_path: Path) -> None:
+    rows = [f"{k % 5},P{k // 3},{'ab'[k % 2]}" for k in range(300)]
+    with pytest.warns(UserWarning, match=r"'who' has 100 different values.*--group who"):
+        read_table(write(tmp_path / "a.csv", ["n,who,y", *rows]), label="y")
 
 
 def test_a_column_that_lost_all_values_is_said(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from dessl.data.parts import Part, RawData
 NUMERIC_SHARE = 0.9
 COUNTS = "it only numbers the rows"
 SHOWN = 3  # dropped columns named in an option
+ROWS_EACH = 10  # for a category, on average: with fewer, it may name a group of rows
 LEAST_ROWS = 10  # a column without values is only then no coincidence
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
@@ -199,6 +200,7 @@ def fit_encoding(
             got=reasons or "none",
             do="Add features to the table.",
         )
+    _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(
             f"{table.source}: dropped {reasons}. {how_to_silence(left_out)}",
@@ -208,6 +210,24 @@ def fit_encoding(
     missing = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
     names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
     return TableEncoding(label, names, tuple(columns), left_out, missing)
+
+
+def _warn_of_groups(table: Table, columns: Collection[EncodedColumn]) -> None:
+    """Warn about a column of few rows for each category, which may say whose rows they are."""
+    for column in columns:
+        if isinstance(column, CategoricalColumn) and len(column.categories) == MAX_CATEGORIES:
+            values = len(as_text(table.columns[column.name]).texts)
+            if values * ROWS_EACH > len(table):
+                name = shlex.quote(column.name)
+                warnings.warn(
+                    f"{table.source}: {quoted(column.name)} has {values:,} different values in "
+                    f"{len(table):,} rows, of which the {MAX_CATEGORIES} most frequent are "
+                    "features. If it says which rows belong together, such as those of one "
+                    f"patient, hold them out together: dessl fit --group {name} (groups= in "
+                    f"Python). If it is of no use, pass --ignore {name} (ignore= in Python).",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
 
 def _reasons(left_out: dict[str, str]) -> str:
