@@ -9,7 +9,7 @@ from typer import Option
 
 from dessl._checks import quoted
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
-from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet
+from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet, SkipDamaged
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
@@ -78,6 +78,7 @@ def evaluate(
     labels: LabelsFile = None,
     label: Label = None,
     sheet: Sheet = None,
+    skip_damaged: SkipDamaged = False,
     metric: MetricNames = None,
     class_name: ClassName = None,
     threshold: Threshold = None,
@@ -105,7 +106,7 @@ def evaluate(
     from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)
-    rows = _labelled_rows(model, data, labels, label, sheet)
+    rows = _labelled_rows(model, data, labels, label, sheet, skip_damaged)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
@@ -121,7 +122,9 @@ def evaluate(
     groups = None if by is None else group_names(data, by, rows, sheet=sheet)
 
     def read(other: "SavedModel") -> "Tensor":
-        x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
+        x = new_rows(
+            data, Expected.of(other), labels=False, sheet=sheet, skip_damaged=skip_damaged
+        )[0].x
         return probabilities(other, data, x, sheet=sheet, other_answers=other_answers)
 
     with noted_warnings():
@@ -143,7 +146,12 @@ def evaluate(
 
 
 def _labelled_rows(
-    model: "SavedModel", data: str, labels: str | None, label: str | None, sheet: str | None
+    model: "SavedModel",
+    data: str,
+    labels: str | None,
+    label: str | None,
+    sheet: str | None,
+    skip_damaged: bool,
 ) -> "Part":
     """The rows of DATA, some of them with a label."""
     from dessl.cli.new_rows import Expected, check_labels_present, new_rows
@@ -152,7 +160,9 @@ def _labelled_rows(
 
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
+        rows, _ = new_rows(
+            data, expected, labels_file=labels, label=label, sheet=sheet, skip_damaged=skip_damaged
+        )
     check_labels_present(data, rows, expected, sheet=sheet)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):

@@ -17,6 +17,7 @@ from dessl.cli.options import (
     Seed,
     Sheet,
     Size,
+    SkipDamaged,
 )
 
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
@@ -154,6 +155,7 @@ def fit(
     all_classes: AllClasses = False,
     sheet: Sheet = None,
     size: Size = None,
+    skip_damaged: SkipDamaged = False,
     labels: Labels = None,
     teacher: Teacher = None,
     teacher_at_prediction: AtPrediction = False,

@@ -250,6 +250,7 @@ def _rows(options: Options) -> Rows:
         ignore=ignore,
         categorical=options["categorical"] or (),
         size=options["size"],
+        skip_damaged=options["skip_damaged"],
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=labels_file,
