@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from dessl._checks import quoted
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
 from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet, SkipDamaged
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
@@ -262,6 +261,7 @@ def _estimates(
     p: "Tensor", rows: "Part", question: Question, inside: "Tensor", where: str = ""
 ) -> "dict[str, MetricEstimate]":
     """Every metric over some of the rows; those that these rows do not define are skipped."""
+    from dessl._checks import quoted
     from dessl.evaluation import estimate_metric
     from dessl.evaluation.debiased.rates import UndefinedMetricError
 
