@@ -33,7 +33,8 @@ from dessl import SemiData
 from dessl.evaluation.verdict import OVER_ROWS, Comparison
 from dessl.recipes import recipe_for
 from dessl.recipes.predictor import AnyPredictor, predicted_log_proba
-from dessl.recipes.trial import every_label, refitted, run_trial, split
+from dessl.recipes.split import every_label, split
+from dessl.recipes.trial import refitted, run_trial
 from dessl.results.machine import machine_facts
 
 RESULTS = Path(__file__).parent / "results" / "verdicts.json"

@@ -21,7 +21,8 @@ from dessl.evaluation import compare_models, estimate_metric
 from dessl.evaluation.debiased.proxies import MetricName
 from dessl.evaluation.verdict import OVER_ROWS, Comparison
 from dessl.recipes import recipe_for
-from dessl.recipes.trial import Trial, run_trial, split
+from dessl.recipes.split import split
+from dessl.recipes.trial import Trial, run_trial
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Answers, NetworkSetting, PoolReport, relative_slope
 from dessl.teachers.crossfit import FOLDS

@@ -15,8 +15,7 @@ def pool(script: Callable[[str], ModuleType]) -> ModuleType:
 
 def record(pool: ModuleType, data: str, losses: tuple[float, ...]) -> dict:
     scores = {
-        name: {"cross_entropy": loss}
-        for name, loss in zip(pool.METHODS, losses, strict=True)
+        name: {"cross_entropy": loss} for name, loss in zip(pool.METHODS, losses, strict=True)
     }
     return {"data": data, "teacher": "good", "scores": scores}
 

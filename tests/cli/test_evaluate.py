@@ -167,3 +167,26 @@ def refuses_wrong_options(cli: Cli, run: Path, new: Path) -> None:
         assert code != 0
         assert says in err
         assert "Traceback" not in err
+
+
+def test_a_metric_without_rows_is_skipped_and_the_others_are_shown(
+    cli: Cli, tmp_path: Path
+) -> None:
+    run = trained(cli, tmp_path)
+    new = write_rows(tmp_path / "new.csv", 200, 1, 0.6)
+    lines = new.read_text(encoding="utf-8").splitlines()
+    new.write_text(
+        "\n".join(one.replace(",ill", ",") if ",south," in one else one for one in lines)
+    )
+    asked = ("--metric", "accuracy", "--metric", "recall", "--class", "ill")
+    code, shown, err = cli("evaluate", run, new, *asked, "--by", "site", "--json")
+    assert code == 0
+    assert (
+        "Note: recall of 'ill' for south is not defined: no labelled row is of class 'ill'." in err
+    )
+    groups = json.loads(shown)["groups"]
+    assert (list(groups["south"]), list(groups["north"])) == (["accuracy"], ["accuracy", "recall"])
+    new.write_text("\n".join(one.replace(",ill", ",") for one in lines))
+    code, _, err = cli("evaluate", run, new, *asked[2:])
+    assert code == 2
+    assert "none of the metrics can be estimated. Label more rows" in err

@@ -56,6 +56,45 @@ def read_predictions(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def write_patients(path: Path, seed: int) -> Path:
+    """120 patients with three visits each, who look alike at each visit; their class is chance."""
+    random = np.random.default_rng(seed)
+    rows = [["patient", "a", "b", "c", "outcome"]]
+    for patient in range(120):
+        looks, ill = random.normal(0, 3, 3), random.random() < 0.5
+        for visit in range(3):
+            seen = [f"{value:.2f}" for value in looks + random.normal(0, 0.05, 3)]
+            label = ("ill" if ill else "well") if visit < 2 else ""
+            rows.append([f"P{patient}", *seen, label])
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def test_groups_are_held_out_together_so_that_patients_are_not_recognised(
+    cli: Cli, tmp_path: Path
+) -> None:
+    data, accuracy = write_patients(tmp_path / "visits.csv", seed=0), {}
+    common = ("fit", data, "--label", "outcome", "--no-refit", "--networks", 1)
+    for name, how in (("rows", ("--ignore", "patient")), ("groups", ("--group", "patient"))):
+        code, _, err = cli(*common, *how, "--out", tmp_path / name, "--json")
+        assert code == 0, err
+        facts = read_facts(tmp_path / name)
+        accuracy[name] = {one.metric: one for one in facts.estimates}["accuracy"].value
+    assert "120 groups by 'patient', 120 of them with a label." in err
+    assert "patient" not in str(load_model(tmp_path / "groups" / "model").encoding)
+    assert accuracy["rows"] > 0.85
+    assert accuracy["groups"] < 0.7  # nothing can be learnt about new patients
+    test = write_patients(tmp_path / "test.csv", seed=1)
+    code, _, err = cli(*common, *how, "--test-file", test, "--steps", 5, "--out", tmp_path / "c")
+    assert code == 0, err
+    assert "240 of the 240 labelled test rows have a value of 'patient' that labelled train" in err
+    assert read_facts(tmp_path / "c").estimates[0].n_labelled == 120
+    code, _, err = cli(*common, "--group", "patint", "--out", tmp_path / "d")
+    assert code == 2
+    assert "Did you mean 'patient'?" in err
+
+
 def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "predictions.csv"
     code, shown, err = cli("fit", people, "--label", "outcome", "--out", run, *QUICK)

@@ -14,7 +14,8 @@ import dessl.data.row_keys as rows_as_keys
 from dessl.data import SemiData
 from dessl.data.row_keys import copy_groups, row_digests, row_keys, whole_groups
 from dessl.recipes import recipe_for, trial
-from dessl.recipes.trial import run_trial, split
+from dessl.recipes.split import split
+from dessl.recipes.trial import run_trial
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

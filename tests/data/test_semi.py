@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from dessl.data import DataError, LabelDraw, Part, SemiData, draw_labels
 from dessl.data.formats.tables import open_table
@@ -336,3 +336,12 @@ def test_answers_of_teachers_are_kept_beside_the_rows() -> None:
         SemiData(x, y, teachers=[[1, 0, 1]])
     with pytest.raises(TypeError, match="Put a single teacher's answers in a list"):
         SemiData(x, y, teachers=torch.tensor([0, 1, 1, 1]))  # type: ignore[arg-type]
+
+
+def test_a_loader_and_a_data_set_in_place_of_arrays_are_said() -> None:
+    pairs = TensorDataset(torch.rand(4, 2), torch.tensor([0, 1, -1, -1]))
+    with pytest.raises(TypeError, match=r"a DataLoader, which has batches\. Pass loader\.dataset"):
+        SemiData.from_dataset(DataLoader(pairs))
+    for given in (pairs, DataLoader(pairs)):
+        with pytest.raises(TypeError, match=r"x must be an array .*SemiData\.from_dataset"):
+            SemiData(given, [0, 1, -1, -1])

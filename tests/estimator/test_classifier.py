@@ -742,3 +742,22 @@ def test_labels_missing_by_class_are_weighed() -> None:
         DeSSLClassifier(**settings).fit(X, few, propensity=np.where(few < 0, 0.0, chance))
     with pytest.raises(ValueError, match="cannot be used together"):
         DeSSLClassifier(**settings).fit(X, few, np.ones(600), propensity=chance)
+
+
+def test_groups_count_as_one_label_and_keep_their_rows_together() -> None:
+    draw = np.random.default_rng(0)
+    patients = np.repeat(np.arange(60), 3)
+    X = draw.normal(0, 3, (60, 3))[patients] + draw.normal(0, 0.05, (180, 3))
+    y = np.where(np.arange(180) % 3 < 2, draw.integers(0, 2, 60)[patients], -1)  # chance
+    apart = DeSSLClassifier(networks=1, random_state=0).fit(X, y)
+    together = DeSSLClassifier(networks=1, random_state=0).fit(
+        X, y, groups=[f"P{number}" for number in patients], X_unlabelled=X[:5] + 1
+    )
+    assert apart.pool_ is not None
+    assert together.pool_ is not None
+    assert apart.pool_.n > 1.5 * together.pool_.n
+    best = [min(one.score for one in clf.pool_.members) for clf in (apart, together)]
+    assert best[0] < 0.5  # patients are recognised
+    assert best[1] > 0.6  # nothing can be learnt about new ones
+    with pytest.raises(ValueError, match=r"one value for each row of X, shape \(180,\); got"):
+        DeSSLClassifier().fit(X, y, groups=[1, 2])

@@ -73,6 +73,15 @@ def test_images_in_onnx(tmp_path: Path) -> None:
     assert np.abs(difference).max() < 1e-5
 
 
+@pytest.mark.slow
+def test_images_that_the_model_reduces_in_onnx(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(25 * 32, 2))
+    model = Predictor([network], torch.tensor(0.5), torch.tensor(0.01), reduced_to=32)
+    saved = SavedModel(model, ("no", "yes"), (1, 40, 52), image=True)
+    assert export_model(tmp_path / "model.onnx", saved).difference < 1e-5
+
+
 def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
     draw = np.random.default_rng(0)
     X = pd.DataFrame({"age": draw.normal(40, 10, 60), "town": draw.choice(["Oslo", "Bergen"], 60)})
@@ -82,6 +91,10 @@ def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
     x = serving_rows(found.description, X)
     loaded = torch.export.load(found.path).module()
     assert np.abs(loaded(torch.from_numpy(x)).numpy() - clf.predict_proba(X)).max() < 1e-5
+    X.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
+    assert np.array_equal(serving_rows(found.description, tmp_path / "new.csv"), x)
+    with pytest.raises(TypeError, match="a data frame or the path of a table; got ndarray"):
+        serving_rows(found.description, X.to_numpy())
     run = tmp_path / "run"
     save_model(run / "model", clf._saved)
     code, shown, err = cli("export", run, "--out", tmp_path / "model.bin", "--format", "pt2")

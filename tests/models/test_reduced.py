@@ -35,3 +35,13 @@ def test_bytes_are_rounded_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
 def test_small_images_stay_as_they_are() -> None:
     images = torch.randint(256, (2, 1, 32, 20), dtype=torch.uint8)
     assert area_averaged(images, 32) is images
+
+
+@pytest.mark.parametrize("sides", [(40, 52), (300, 280)])
+def test_bytes_are_exact_means_so_that_every_runtime_rounds_alike(sides: tuple[int, int]) -> None:
+    images = torch.randint(256, (3, 1, *sides), dtype=torch.uint8)
+    height, width = reduced_sides(sides, 32)
+    finer = images.double().repeat_interleave(height, 2).repeat_interleave(width, 3)
+    blocks = finer.view(3, 1, height, sides[0], width, sides[1])
+    expected = (blocks.sum((3, 5)) / (sides[0] * sides[1])).round().to(torch.uint8)
+    assert torch.equal(area_averaged(images, 32), expected)

@@ -11,7 +11,9 @@ from dessl.augment import Symmetries
 from dessl.data import DataError, Part, SemiData
 from dessl.recipes import recipe_for
 from dessl.recipes.baseline import Baseline
-from dessl.recipes.trial import every_label, refit_failure, refitted, run_trial, split
+from dessl.recipes.held_out import fold_numbers
+from dessl.recipes.split import every_label, label_groups, split
+from dessl.recipes.trial import refit_failure, refitted, run_trial
 
 
 def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
@@ -213,3 +215,48 @@ def test_of_many_unlabelled_rows_no_more_are_held_out_than_narrow_an_interval() 
     train, test, _ = split(SemiData(torch.arange(80_000).float()[:, None], y))
     assert len(test.y) - int(test.labelled.sum()) == 10_000
     assert train.n_unlabelled == 69_900
+
+
+def visits(n: int = 400, patients: int = 100, labelled: int = 200) -> SemiData:
+    """Rows of patients, whose labels differ from visit to visit; a feature is the row's number."""
+    draw = torch.Generator().manual_seed(0)
+    groups = torch.randint(patients, (n,), generator=draw)
+    y = (torch.rand(n, generator=draw) < 0.2).long()
+    y[labelled:] = -1
+    return SemiData(torch.arange(n).float()[:, None], y, groups=groups)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_a_group_are_held_out_together_and_have_one_test_label(seed: int) -> None:
+    data = visits()
+    assert data.groups is not None
+    train, test, _ = split(data, seed=seed)
+    held_out = test.x[:, 0].long()
+    in_train = torch.cat((train.labelled_rows, train.unlabelled_rows))
+    assert not set(data.groups[held_out].tolist()) & set(data.groups[in_train].tolist())
+    assert len(held_out) + len(in_train) == 400
+    groups = data.groups[held_out[test.labelled]]
+    assert len(groups.unique()) == len(groups)
+    had_label = data.y[held_out] >= 0
+    assert set(data.groups[held_out[had_label]].tolist()) == set(groups.tolist())
+    assert 30 <= int(had_label.sum()) <= 60  # about a fifth of 200
+    assert set(test.y[test.labelled].tolist()) == {0, 1}
+    assert train.groups is data.groups
+
+
+def test_labels_in_few_groups_are_refused() -> None:
+    data = visits()
+    data.groups = torch.arange(400) % 5
+    with pytest.raises(DataError, match=r"expected labels in at least 10 groups.*; got 5"):
+        split(data)
+
+
+def test_folds_of_networks_keep_groups_together_and_spread_the_rarest_class() -> None:
+    data = visits()
+    groups = label_groups(data)
+    assert torch.equal(groups, data.groups[data.labelled_rows])  # type: ignore[index]
+    y = data.y[data.labelled_rows]
+    folds = fold_numbers(y, groups, seed=0)
+    for group in groups.unique():
+        assert len(folds[groups == group].unique()) == 1
+    assert all(int((y[folds == fold] == 1).sum()) >= 3 for fold in range(5))

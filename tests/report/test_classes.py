@@ -90,3 +90,11 @@ def test_of_many_classes_of_one_method_the_worst_are_drawn(facts: RunFacts) -> N
     assert "Shown: the 24 of 60 classes with the lowest accuracies." in page
     drawn = re.findall(r"<text[^>]*><title>(kind \d+)</title>", page)
     assert set(drawn) >= {f"kind {number}" for number in range(40, 60)}
+
+
+def test_the_legend_of_bars_has_no_dashes(facts: RunFacts) -> None:
+    page = report_html([facts])
+    start = page.index(">Classes<")
+    legend = page[page.index('class="legend"', start) :].partition("</ul>")[0]
+    assert "complete case" in legend
+    assert "dasharray" not in legend

@@ -1,6 +1,7 @@
 """The page begins with what to do, what to expect, why, and what more labels would bring."""
 
 import dataclasses
+import html
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from dessl.evaluation.verdict import OUTCOMES, Outcome, Verdict
 from dessl.report.decision import ADVICE, SIGNS, advice, decision, guessing, more_labels
 from dessl.report.page import report_html
 from dessl.results.facts import Estimate, ModelFacts, RunFacts
+from dessl.safety.giveaways import Giveaway
 
 
 @pytest.fixture
@@ -110,3 +112,13 @@ def test_the_advice_begins_with_a_serious_audit(judged: RunFacts) -> None:
     audit: Any = SimpleNamespace(outcome="do not use it")
     found = advice(told(dataclasses.replace(judged, audit=audit), "better"))
     assert found.startswith("Read the audit first: it says not to use these data as they are. Use")
+
+
+def test_a_leak_comes_before_the_advice(judged: RunFacts) -> None:
+    leak = Giveaway("drug", empty=False, rows=60, exceptions=0)
+    why = "'drug' gives the label away."
+    audit: Any = SimpleNamespace(outcome="use it with care", giveaways=(leak,), reasons=(why,))
+    facts = told(dataclasses.replace(judged, audit=audit), "better")
+    assert advice(facts).startswith("Check the audit's finding first: a column may give the label")
+    text = html.unescape(re.sub("<[^>]*>", " ", decision(facts)))
+    assert " ".join(text.split()).count(f"Caution {why}") == 1

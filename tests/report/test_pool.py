@@ -48,3 +48,5 @@ def test_words_follow_the_interval() -> None:
     assert "no clear effect" in unlabelled_effect(
         dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03))
     )
+    rounding = dataclasses.replace(POOL, unlabelled=Gain(3e-7, 1e-8))  # shown as 0.000
+    assert "no clear effect" in unlabelled_effect(rounding)

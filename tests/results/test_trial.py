@@ -18,7 +18,8 @@ from dessl.evaluation.verdict import OUTCOMES
 from dessl.recipes import recipe_for
 from dessl.recipes.baseline import Baseline
 from dessl.recipes.held_out import held_out_check
-from dessl.recipes.trial import Trial, run_trial, split
+from dessl.recipes.split import split
+from dessl.recipes.trial import Trial, run_trial
 from dessl.report.decision import advice
 from dessl.report.page import report_html
 from dessl.results.facts import ModelFacts, RunFacts, read_facts, write_facts

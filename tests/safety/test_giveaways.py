@@ -58,6 +58,23 @@ def test_an_exception_and_empty_cells_do_not_hide_it(tmp_path: Path) -> None:
     assert giveaways_in(table_of(tmp_path, code=numbers))[0].rows == 60
 
 
+def test_several_categories_for_one_class_are_found(tmp_path: Path) -> None:
+    drugs = ["meropenem" if row % 3 == 0 else ("none", "aspirin")[row % 2] for row in range(300)]
+    data = table_of(tmp_path, drug_on_day_2=drugs)
+    found = giveaways_in(data)
+    assert found == (Giveaway("drug_on_day_2", False, rows=100, exceptions=0, merged=True),)
+    (reason,) = giveaway_reasons(found, 100, table=True)
+    assert "match the classes, several values for one class, on all 100 labelled rows" in reason
+    assert audit(data, cheap=True).outcome == "use it with care"
+    drugs[3] = drugs[6] = "none"  # two of 100
+    assert giveaways_in(table_of(tmp_path, drug_on_day_2=drugs)) == ()
+
+
+def test_many_categories_that_separate_the_classes_are_like_a_measurement(tmp_path: Path) -> None:
+    places = [f"place {row % 60}" for row in range(300)]  # each has one class
+    assert giveaways_in(table_of(tmp_path, place=places)) == ()
+
+
 def test_cells_that_are_empty_for_one_class_alone_are_found(tmp_path: Path) -> None:
     died = [f"2024-03-{1 + row % 28:02}" if row % 3 == 0 else "" for row in range(300)]
     found = giveaways_in(table_of(tmp_path, died=died))

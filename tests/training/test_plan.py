@@ -116,3 +116,8 @@ def test_steps_of_a_run_and_between_evaluations() -> None:
     assert TrainPlan(steps=1000).evaluation_interval(10) == 50
     assert TrainPlan(steps=1000, evaluate_every=7).evaluation_interval(10) == 7
     assert TrainPlan(steps=5, risk="complete_case").drawn_unlabelled == 0
+
+
+def test_lam_auto_says_what_to_use() -> None:
+    with pytest.raises(TypeError, match=r"got 'auto'\. .*online=True; .*DeSSLClassifier"):
+        TrainPlan(steps=1, lam="auto")

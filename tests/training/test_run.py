@@ -204,7 +204,7 @@ def test_what_cannot_work_is_refused(make_data: Any, make_model: Any, make_plan:
     assert train(make_model, Entropy(), bare, make_plan()).history[-1].validation is None
     with pytest.raises(TypeError, match="plan must be a TrainPlan; got dict"):
         train(make_model, Entropy(), data, make_plan().as_dict())
-    with pytest.raises(TypeError, match="data must be a SemiData; got tuple"):
+    with pytest.raises(TypeError, match=r"data must be a SemiData; got tuple\. .*from_dataset"):
         train(make_model, Entropy(), (data.x, data.y), make_plan())
     with pytest.raises(TypeError, match="a function that builds one; got int"):
         train(lambda: 3, Entropy(), data, make_plan())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
+from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size, SkipDamaged
 
 if TYPE_CHECKING:
     from dessl.safety import Audit
@@ -26,6 +26,7 @@ def audit(
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
+    skip_damaged: SkipDamaged = False,
     test_file: TestFile = None,
     cheap: Cheap = False,
     out: Out = None,
@@ -54,8 +55,9 @@ def audit(
         raise ValueError(f"--out must be an .html file; got {out}. For JSON, pass --json.")
     with noted_warnings():
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
+            skip_damaged=skip_damaged,
+        )  # fmt: skip
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.

@@ -1,10 +1,13 @@
 """Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.sources import kind_of, nearest
@@ -13,15 +16,21 @@ from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
+from dessl.data.labels import MISSING
 
 EMPTY = "(empty)"  # name of a group of rows without a value
+GAPS = ("", "nan")
 
 
 def text_column(
     source: str, name: str, rows: Part, *, sheet: str | None = None
 ) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text."""
-    values: Any = _column(source, name, len(rows.y), sheet=sheet)
+    return _texts(source, name, len(rows.y), sheet)
+
+
+def _texts(source: str, name: str, n_rows: int, sheet: str | None) -> NDArray[np.str_]:
+    values: Any = _column(source, name, n_rows, sheet=sheet)
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
     return np.asarray(["" if value is None else str(value) for value in values])
@@ -32,7 +41,44 @@ def group_names(
 ) -> NDArray[np.str_]:
     """The group of each row by a column's value; rows without one are a group of their own."""
     texts = text_column(source, name, rows, sheet=sheet)
-    return np.where(np.isin(texts, ("", "nan")), EMPTY, texts)
+    return np.where(np.isin(texts, GAPS), EMPTY, texts)
+
+
+def group_numbers(source: str, name: str, n_rows: int, *, sheet: str | None = None) -> Tensor:
+    """A number for each row, (n,), the same if the column's values are; a gap has its own."""
+    texts = _texts(source, name, n_rows, sheet)
+    _, numbers = np.unique(texts, return_inverse=True)
+    gaps = np.isin(texts, GAPS)
+    return torch.from_numpy(np.where(gaps, n_rows + np.arange(n_rows), numbers))
+
+
+def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part) -> Part:
+    """Test rows of a file, with one label left in each group, and a warning about known groups.
+
+    Args:
+        name: The column of the groups, in both files.
+        test_file: The file of the test rows.
+        test: Its rows.
+        source: DATA.
+        rows: Its rows.
+    """
+    groups = text_column(test_file, name, test)
+    known = set(text_column(source, name, rows)[rows.labelled.numpy()]) - set(GAPS)
+    labelled = test.labelled.numpy()
+    if shared := int(np.isin(groups[labelled], sorted(known)).sum()):
+        warnings.warn(
+            f"{shared} of the {labelled.sum()} labelled test rows have a value of {quoted(name)} "
+            "that labelled training rows have too: metrics on them are optimistic for new groups. "
+            "Remove them from one of the two.",
+            UserWarning,
+            stacklevel=2,
+        )
+    places = np.flatnonzero(labelled & ~np.isin(groups, GAPS))
+    places = np.random.default_rng(0).permutation(places)
+    _, first = np.unique(groups[places], return_index=True)
+    y = test.y.clone()
+    y[torch.from_numpy(np.delete(places, first))] = MISSING
+    return test._replace(y=y)
 
 
 def labelled_numbers(

@@ -8,7 +8,7 @@ from rich.text import Text
 from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
-from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet
+from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet, SkipDamaged
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
@@ -77,6 +77,7 @@ def evaluate(
     labels: LabelsFile = None,
     label: Label = None,
     sheet: Sheet = None,
+    skip_damaged: SkipDamaged = False,
     metric: MetricNames = None,
     class_name: ClassName = None,
     threshold: Threshold = None,
@@ -104,7 +105,7 @@ def evaluate(
     from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)
-    rows = _labelled_rows(model, data, labels, label, sheet)
+    rows = _labelled_rows(model, data, labels, label, sheet, skip_damaged)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
@@ -120,7 +121,9 @@ def evaluate(
     groups = None if by is None else group_names(data, by, rows, sheet=sheet)
 
     def read(other: "SavedModel") -> "Tensor":
-        x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
+        x = new_rows(
+            data, Expected.of(other), labels=False, sheet=sheet, skip_damaged=skip_damaged
+        )[0].x
         return probabilities(other, data, x, sheet=sheet, other_answers=other_answers)
 
     with noted_warnings():
@@ -142,7 +145,12 @@ def evaluate(
 
 
 def _labelled_rows(
-    model: "SavedModel", data: str, labels: str | None, label: str | None, sheet: str | None
+    model: "SavedModel",
+    data: str,
+    labels: str | None,
+    label: str | None,
+    sheet: str | None,
+    skip_damaged: bool,
 ) -> "Part":
     """The rows of DATA, some of them with a label."""
     from dessl.cli.new_rows import Expected, check_labels_present, new_rows
@@ -151,7 +159,9 @@ def _labelled_rows(
 
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
+        rows, _ = new_rows(
+            data, expected, labels_file=labels, label=label, sheet=sheet, skip_damaged=skip_damaged
+        )
     check_labels_present(data, rows, expected, sheet=sheet)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
@@ -234,7 +244,7 @@ def _measured(
         if int((inside & known).sum()) < LEAST_IN_GROUP:
             say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
-        by_group[name] = _estimates(p, rows, question, inside)
+        by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:
         rule = prediction_sets(p[known], rows.y[known], p[~known], coverage=coverage)
@@ -242,27 +252,34 @@ def _measured(
         below = int((~rule.above(p).any(dim=1)).sum())
     everyone = torch.ones_like(known)
     estimates = _estimates(p, rows, question, everyone)
+    if not estimates and set(question.metrics) != {"wins"}:
+        raise ValueError("none of the metrics can be estimated. Label more rows, or use others.")
     return Measured(metrics, estimates, by_group, rule, size, below)
 
 
 def _estimates(
-    p: "Tensor", rows: "Part", question: Question, inside: "Tensor"
+    p: "Tensor", rows: "Part", question: Question, inside: "Tensor", where: str = ""
 ) -> "dict[str, MetricEstimate]":
-    """Every metric over some of the rows."""
+    """Every metric over some of the rows; those that these rows do not define are skipped."""
+    from dessl._checks import quoted
     from dessl.evaluation import estimate_metric
+    from dessl.evaluation.debiased.rates import UndefinedMetricError
 
     known, others = rows.labelled & inside, ~rows.labelled & inside
-    return {
-        name: estimate_metric(
-            cast("MetricName", name),
-            p[known],
-            rows.y[known],
-            p[others],
-            **question.options(rows, inside.numpy(), name),
-        )
-        for name in question.metrics
-        if name != "wins"
-    }
+    found = {}
+    for name in question.metrics:
+        if name == "wins":
+            continue
+        options = question.options(rows, inside.numpy(), name)
+        try:
+            found[name] = estimate_metric(
+                cast("MetricName", name), p[known], rows.y[known], p[others], **options
+            )
+        except UndefinedMetricError as error:
+            which = error.words.format(quoted(question.class_names[error.number]))
+            heading = question.heading(name).removesuffix(", %")
+            say(f"Note: {heading}{where} is not defined: no labelled row is {which}.")
+    return found
 
 
 def _show(

@@ -17,6 +17,7 @@ from dessl.cli.options import (
     Seed,
     Sheet,
     Size,
+    SkipDamaged,
 )
 
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
@@ -93,6 +94,14 @@ PropensityName = Annotated[
         "being labelled, or estimate it from the features (estimate-x) or the class (estimate-y).",
     ),
 ]
+Group = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient's: they are held out "
+        "together, and count as one held-out label. It is not a feature.",
+    ),
+]
 TestFile = Annotated[
     str | None, Option(help="File of test rows. Default: hold out some rows of DATA.")
 ]
@@ -146,6 +155,7 @@ def fit(
     all_classes: AllClasses = False,
     sheet: Sheet = None,
     size: Size = None,
+    skip_damaged: SkipDamaged = False,
     labels: Labels = None,
     teacher: Teacher = None,
     teacher_at_prediction: AtPrediction = False,
@@ -155,6 +165,7 @@ def fit(
     lam: LamText = "auto",
     risk: RiskName = "debiased",
     propensity: PropensityName = None,
+    group: Group = None,
     test_file: TestFile = None,
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,

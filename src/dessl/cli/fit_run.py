@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from dessl._checks import quoted
 from dessl._version import __version__
-from dessl.cli.columns import propensity_column
+from dessl.cli.columns import group_numbers, grouped_test, propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -38,7 +39,8 @@ from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.defaults import Lam
-from dessl.recipes.trial import Trial, every_label, parts, refit_failure, refitted, run_trial, split
+from dessl.recipes.split import every_label, split
+from dessl.recipes.trial import Trial, parts, refit_failure, refitted, run_trial
 from dessl.report.page import write_report
 from dessl.results.facts import (
     MODEL,
@@ -239,14 +241,16 @@ def _rows(options: Options) -> Rows:
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
     ignore, propensity = options["ignore"] or [], options["propensity"]
-    if propensity not in (None, *ESTIMATES) and kind_of(data) == "table":
-        ignore = [*ignore, propensity]  # a labelling probability is not a feature
+    if kind_of(data) == "table":  # a labelling probability or a group is not a feature
+        given = (options["group"], None if propensity in ESTIMATES else propensity)
+        ignore = [*ignore, *(name for name in given if name and name not in ignore)]
     every = training_data(
         data,
         label=options["label"],
         ignore=ignore,
         categorical=options["categorical"] or (),
         size=options["size"],
+        skip_damaged=options["skip_damaged"],
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=labels_file,
@@ -257,9 +261,13 @@ def _rows(options: Options) -> Rows:
     )
     if every.stored is not None:
         _say_stored(every, options)
+    if options["group"] is not None:
+        every.groups = _groups(every, options)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
     test = None if test_file is None else _test_rows(test_file, data, every)
+    if test is not None and test_file is not None and options["group"] is not None:
+        test = grouped_test(options["group"], test_file, test, data, Part(every.x, every.y))
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if divided.propensity is not None:
@@ -272,13 +280,23 @@ def _rows(options: Options) -> Rows:
     return Rows(every, *divided, held_out)
 
 
+def _groups(every: SemiData, options: Options) -> Tensor:
+    """The group of each row, (n,)."""
+    name = options["group"]
+    found = group_numbers(options["data"], name, len(every), sheet=options["sheet"])
+    all_groups, labelled = (len(torch.unique(one)) for one in (found, found[every.labelled_rows]))
+    say(f"{all_groups:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
+    return found
+
+
 def _say_stored(every: SemiData, options: Options) -> None:
     """Print what stays on disk; refuse options that do not work with such rows."""
-    if options["propensity"] is not None:
-        raise ValueError(
-            "--propensity needs all rows in memory, but this file is read in blocks. Pass "
-            "--no-stream."
-        )
+    for name in ("propensity", "group"):
+        if options[name] is not None:
+            raise ValueError(
+                f"--{name} needs all rows in memory, but this file is read in blocks. Pass "
+                "--no-stream."
+            )
     say(
         f"{every.n_stored:,} unlabelled rows stay on disk; {len(every.unlabelled_rows):,}, drawn "
         "at random, are in memory for the teachers, the audit and the evaluation."

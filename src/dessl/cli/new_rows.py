@@ -44,6 +44,7 @@ def new_rows(
     labels_file: str | None = None,
     label: str | None = None,
     sheet: str | None = None,
+    skip_damaged: bool = False,
 ) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
     """Read DATA as a trained model expects it, with a name or number for each row.
 
@@ -51,6 +52,7 @@ def new_rows(
 
     If ``labels`` is False, labels are not read and may be missing. The labels of npy files are in a
     file of their own, in the column ``label``. ``sheet`` names the sheet of an Excel workbook.
+    ``skip_damaged`` leaves out images that cannot be read.
 
     Raises:
         DataError: The rows differ in kind from those the model was trained on.
@@ -77,8 +79,14 @@ def new_rows(
             npy_files(source), model.class_names, labels=labels_file, label=label
         )
     else:
-        check_options(kind, sheet=sheet)
-        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
+        check_options(kind, sheet=sheet, skip_damaged=skip_damaged)
+        if kind == "images":
+            raw = read_new_images(
+                source, model.class_names, model.shape, bits=model.bits, labels=labels,
+                skip_damaged=skip_damaged,
+            )  # fmt: skip
+        else:
+            raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -92,10 +100,6 @@ def new_rows(
 def _raw_rows(
     source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
 ) -> RawData:
-    if kind == "images":
-        return read_new_images(
-            source, model.class_names, model.shape, bits=model.bits, labels=labels
-        )
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)

@@ -26,6 +26,10 @@ Categorical = Annotated[
     list[str] | None, typer.Option(help="Numeric column to treat as categories; repeatable.")
 ]
 Size = Annotated[int | None, typer.Option(min=4, help="Side length of the images, in pixels.")]
+SkipDamaged = Annotated[
+    bool,
+    typer.Option("--skip-damaged", help="Leave out image files that cannot be read, with a note."),
+]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 

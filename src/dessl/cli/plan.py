@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 from typer import Option
 
 from dessl.cli.audit import Label
-from dessl.cli.options import HOLD_OUT, AsJson, Categorical, DataArgument, Ignore, Seed, Size
+from dessl.cli.options import (
+    HOLD_OUT,
+    AsJson,
+    Categorical,
+    DataArgument,
+    Ignore,
+    Seed,
+    Size,
+    SkipDamaged,
+)
 
 Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="Metric to estimate.")]
 Width = Annotated[
@@ -27,6 +36,7 @@ def plan(
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
+    skip_damaged: SkipDamaged = False,
     metric: Metric = "accuracy",
     width: Width = None,
     difference: Difference = None,
@@ -56,8 +66,9 @@ def plan(
     _check_options(width, difference, rows, out)
     with noted_warnings():
         read = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
+            skip_damaged=skip_damaged,
+        )  # fmt: skip
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
             f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "

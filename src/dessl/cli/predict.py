@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dessl._files import write_whole
-from dessl.cli.options import AsJson, OtherAnswers, RunFolder, Sheet
+from dessl.cli.options import AsJson, OtherAnswers, RunFolder, Sheet, SkipDamaged
 from dessl.cli.output import noted_warnings, say, show, show_json
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def predict(
     keep_all: KeepAll = False,
     at_least: AtLeast = 0.0,
     sheet: Sheet = None,
+    skip_damaged: SkipDamaged = False,
     other_answers: OtherAnswers = None,
     complete_case: Twin = False,
     formulas: Formulas = False,
@@ -101,7 +102,7 @@ def predict(
         kept = _kept_columns(
             source, keep or (), every=keep_all, taken=_our_names(model), sheet=sheet
         )
-        names, probabilities = _predicted(model, source, sheet, other_answers)
+        names, probabilities = _predicted(model, source, sheet, other_answers, skip_damaged)
     columns = kept | _columns(names, probabilities, model.class_names, at_least)
     content = file_content(out, columns, harmless=not formulas)
     if str(out) == "-":
@@ -189,13 +190,19 @@ def _kept_columns(
 
 
 def _predicted(
-    model: "SavedModel", source: str, sheet: str | None, other_answers: str | None
+    model: "SavedModel",
+    source: str,
+    sheet: str | None,
+    other_answers: str | None,
+    skip_damaged: bool,
 ) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
     """The names or numbers of all rows, and their probabilities."""
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
 
-    rows, names = new_rows(source, Expected.of(model), labels=False, sheet=sheet)
+    rows, names = new_rows(
+        source, Expected.of(model), labels=False, sheet=sheet, skip_damaged=skip_damaged
+    )
     p = probabilities(model, source, rows.x, sheet=sheet, other_answers=other_answers)
     return names, p
 

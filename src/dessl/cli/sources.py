@@ -127,6 +127,7 @@ def training_data(
     stream: bool | None = False,
     place: Path | None = None,
     seed: int = 0,
+    skip_damaged: bool = False,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -143,6 +144,7 @@ def training_data(
         stream: Whether most unlabelled rows stay on disk; None: only for large files.
         place: Folder for a cache of these rows.
         seed: Seed for drawing the rows that are kept in memory.
+        skip_damaged: Whether to leave out images that cannot be read, for a folder.
     """
     kind = kind_of(source)
     check_labels_file(source, kind, labels)
@@ -152,6 +154,7 @@ def training_data(
         ignore=ignore,
         categorical=categorical,
         size=size,
+        skip_damaged=skip_damaged,
         sheet=sheet,
         missing_label=None if kind == "npy" else missing_labels,
         no_missing_label=kind != "npy" and all_classes,
@@ -174,7 +177,15 @@ def training_data(
         read_options["labels"] = labels
     elif kind == "images":
         read_options["size"] = size
-    if _is_streamed(source, kind, stream):
+    streamed = _is_streamed(source, kind, stream)
+    if streamed and skip_damaged:
+        raise ValueError(
+            "--skip-damaged needs all images in memory, but this folder is read while networks "
+            "train. Remove the damaged files, or pass --no-stream."
+        )
+    if skip_damaged:
+        read_options["skip_damaged"] = True
+    if streamed:
         large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **read_options)
         if large is not None:
             return large
@@ -241,7 +252,7 @@ def check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
 
 def check_options(kind: Kind, **given: object) -> None:
     """Refuse options that are for another kind of data."""
-    belongs = {"size": "images"}
+    belongs = {"size": "images", "skip_damaged": "images"}
     for name, value in given.items():
         wanted = belongs.get(name, "table")
         if value and wanted != kind:

@@ -42,16 +42,23 @@ class Unusable:
         except DataError as error:
             self._found.append((path, error))
 
-    def refuse(self) -> None:
-        """Raise the first error noted, with the names of the other files."""
+    @property
+    def paths(self) -> list[Path]:
+        """The files with an error."""
+        return [path for path, _ in self._found]
+
+    def refuse(self, do: str = "") -> None:
+        """Raise the first error noted, with the names of the other files and what else to do."""
         if not self._found:
             return
         (_, first), *rest = self._found
         if not rest:
-            raise first
+            raise DataError(f"{first} {do}".rstrip()) from first
         files = "file" if len(rest) == 1 else "files"
         names = few([str(path) for path, _ in rest])
-        raise DataError(f"{first} {len(rest):,} more {files} cannot be used: {names}.") from first
+        raise DataError(
+            f"{first} {len(rest):,} more {files} cannot be used: {names}. {do}".rstrip()
+        ) from first
 
 
 def few(entries: Sequence[str], *, most: int = 8) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from dessl import _checks
 
@@ -56,6 +57,11 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     """A tensor over the array's own memory, if PyTorch can read it without a copy."""
     if isinstance(x, Tensor):
         return x.detach()
+    if isinstance(x, Dataset | DataLoader):
+        raise TypeError(
+            f"{name} must be an array or a tensor; got {type(x).__name__}. Read a PyTorch Dataset "
+            "of pairs with SemiData.from_dataset(dataset)."
+        )
     _checks.unmasked(name, x)
     array = np.asarray(x)
     if array.dtype.kind not in "buif":

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from dessl.data.draw import LabelDraw
 from dessl.data.features import shared_tensor
@@ -190,6 +190,11 @@ def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
         >>> dataset_arrays([(np.zeros(2), "a"), (np.ones(2), None)])
         (array([[0., 0.], [1., 1.]]), ['a', None])
     """
+    if isinstance(dataset, DataLoader):
+        raise TypeError(
+            "dataset must be a data set, but this is a DataLoader, which has batches. Pass "
+            "loader.dataset."
+        )
     n = len(dataset) if hasattr(dataset, "__len__") else 0
     if n == 0:
         raise ValueError(
@@ -229,6 +234,19 @@ def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
         )
     features = x.detach().cpu() if isinstance(x, Tensor) else x
     return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
+
+
+def row_groups(groups: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor | None:
+    """The given group numbers (n,) as int64; None for none."""
+    if groups is None:
+        return None
+    array = groups.numpy(force=True) if isinstance(groups, Tensor) else np.asarray(groups)
+    if array.shape != (len(x),):
+        raise ValueError(
+            f"groups must have one value for each row, shape ({len(x)},); got shape {array.shape}."
+        )
+    _, numbers = np.unique(array, return_inverse=True)
+    return torch.from_numpy(numbers.astype(np.int64)).to(x.device)
 
 
 def row_propensity(

@@ -26,6 +26,7 @@ from dessl.data.parts import (
     labelled_part,
     named_answers,
     one_label_per_row,
+    row_groups,
     row_ids,
     row_propensity,
 )
@@ -56,6 +57,8 @@ class SemiData:
             0, ..., n - 1 by default.
         propensity: (n,) each row's probability of being labelled, for labels that are not missing
             completely at random; in (0, 1] for labelled rows, ignored for others.
+        groups: (n,) numbers or text, the same for rows that belong together, such as those of one
+            patient: ``dessl.recipes`` holds them out together.
         teachers: Answers to all rows from sources that may be wrong, by name or as a list: classes
                 (n,), None for no answer, or probabilities (n, classes). Only
                 :func:`dessl.teachers.learn_from_answers` uses them.
@@ -83,6 +86,7 @@ class SemiData:
         test: "tuple[Any, Any] | None" = None,
         ids: "Tensor | NDArray[Any] | None" = None,
         propensity: "Tensor | NDArray[Any] | None" = None,
+        groups: "Tensor | NDArray[Any] | None" = None,
         teachers: "Mapping[str, Any] | Sequence[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
@@ -113,6 +117,7 @@ class SemiData:
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
         self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
+        self.groups = row_groups(groups, self.x)
         self.teachers = named_answers(teachers, len(self.x))
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
@@ -291,6 +296,7 @@ class SemiData:
         new, rows = copy.copy(self), self.labelled_rows
         new.x, new.y, new.ids = self.x[rows], self.y[rows], self.ids[rows]
         new.propensity = None if self.propensity is None else self.propensity[rows]
+        new.groups = None if self.groups is None else self.groups[rows]
         new.row_names, new.teachers = None, {}
         new._validation = self.validation
         new.labelled_rows = torch.arange(len(rows), device=self.device)

@@ -31,7 +31,7 @@ from dessl.estimator.targets import (
     labelled_accuracy,
     teachers_answers,
 )
-from dessl.estimator.weights import WeightedRows, weighted_rows
+from dessl.estimator.weights import WeightedRows, group_numbers, weighted_rows
 from dessl.export import Exported, export_model
 from dessl.export.files import Format
 from dessl.objective import RiskKind
@@ -149,6 +149,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         X_unlabelled: Any = None,
         propensity: Any = None,
+        groups: Any = None,
         teachers: Any = None,
         at_prediction: bool = False,
     ) -> Self:
@@ -170,6 +171,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 each row is labelled, (n,), NaN if unknown for an unlabelled row; those of
                 X_unlabelled may follow. Or ``"estimate-x"`` (it depends on X) or ``"estimate-y"``
                 (on the class). Labels are then weighted by 1/π (:mod:`dessl.safety.propensity`).
+            groups: (n,) values, the same for rows that belong together, such as those of one
+                patient: they are held out together, and count as one held-out label.
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
                 classes), a data frame with columns named after the classes or an array in the
@@ -197,7 +200,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.pad(weights, (0, given.n_more), constant_values=1.0)
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
-            check_alone(self, sample_weight=sample_weight, propensity=propensity)
+            check_alone(self, sample_weight=sample_weight, propensity=propensity, groups=groups)
             names = class_texts(self.classes_)
             answers = teachers_answers(teachers, names, X, X_unlabelled)
             return self._fit_taught(rows, codes, encoding, answers, at_prediction)
@@ -211,7 +214,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if propensity is not None:
             propensity = given_propensity(propensity, codes, given.n_more)
-        weighted = weighted_rows(rows, codes, weights, self.classes_)
+        together = None if groups is None else group_numbers(groups, given.n, given.n_more)
+        weighted = weighted_rows(rows, codes, weights, self.classes_, together)
         return self._fit(weighted, encoding, propensity)
 
     def _fit(self, rows: WeightedRows, encoding: TableEncoding | None, propensity: Any) -> Self:

@@ -35,7 +35,7 @@ class WeightedRows(NamedTuple):
     Attributes:
         x: (m, ...).
         codes: (m,) class numbers, -1 for unlabelled.
-        groups: (m,) numbers, the same for copies of one row.
+        groups: (m,) numbers, the same for copies of one row, or for rows of one given group.
         ids: (m,) numbers of the original rows, by which a surrogate such as ``Teacher`` looks them
             up; additional copies have numbers after them.
         copies: The average number of copies per original row: 1 if weights are exact.
@@ -53,6 +53,7 @@ def weighted_rows(
     codes: NDArray[np.int64],
     weights: NDArray[np.float64],
     classes: NDArray[Any] | None = None,
+    given: NDArray[np.int64] | None = None,
 ) -> WeightedRows:
     """Return the canonical rows.
 
@@ -63,6 +64,8 @@ def weighted_rows(
         codes: (n,), -1 for unlabelled.
         weights: (n,), none negative.
         classes: Names of the classes for a warning; their numbers if not given.
+        given: (n,) groups of rows that belong together. Equal rows with the same label are merged,
+            and belong to the group of the first.
 
     >>> x = np.array([[2.0], [1.0], [2.0], [5.0]])
     >>> rows = weighted_rows(x, np.array([0, 1, 0, -1]), np.array([1.0, 2.0, 2.0, 1.0]))
@@ -90,7 +93,25 @@ def weighted_rows(
     warn_of_rounding(counts[: len(own)], totals, own, names)
     groups = np.repeat(np.arange(len(rows)), counts)
     chosen, ids = rows[groups], _ids(originals, sizes, counts, len(codes))
-    return WeightedRows(x[chosen], codes[chosen], groups, ids, per_row)
+    together = groups if given is None else given[chosen]
+    return WeightedRows(x[chosen], codes[chosen], together, ids, per_row)
+
+
+def group_numbers(groups: Any, n: int, n_more: int) -> NDArray[np.int64]:
+    """Return a number for each row's group, (n + n_more,); each further row has its own.
+
+    >>> group_numbers(["a", "b", "a"], 3, 2).tolist()
+    [0, 1, 0, 3, 4]
+    """
+    array = np.asarray(groups)
+    if array.shape != (n,):
+        raise ValueError(
+            f"groups must have one value for each row of X, shape ({n},); got shape {array.shape}."
+        )
+    if array.dtype == object:
+        array = array.astype(str)
+    _, numbers = np.unique(array, return_inverse=True)
+    return np.concatenate([numbers, n + np.arange(n_more)]) if n_more else numbers
 
 
 def _ids(

@@ -17,7 +17,8 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.data.formats.encoding import TableEncoding
-from dessl.data.formats.frames import read_frame
+from dessl.data.formats.frames import is_frame, read_frame
+from dessl.data.formats.tables import open_table
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
 from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
 from dessl.saved import SavedModel
@@ -138,11 +139,11 @@ def format_of(path: Path, given: Format | None) -> Format:
 
 
 def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
-    """Return a data frame's rows in the form that an exported graph takes, (n, features), float32.
+    """Return a table's rows in the form that an exported graph takes, (n, features), float32.
 
     Args:
         description: The JSON file next to the graph.
-        x: A data frame with the columns of training.
+        x: A data frame with the columns of training, or the path of a table file.
 
     Raises:
         ValueError: The file is not a description, or its model was not trained on a table.
@@ -161,7 +162,14 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
             f"{place}: expected the description, of version {VERSION}, of a model trained on a "
             f"table; got {what}."
         )
-    return TableEncoding.from_dict(encoding, source=place).features(read_frame(x).table())
+    is_file = isinstance(x, str | Path)
+    if not is_file and not is_frame(x):
+        raise TypeError(
+            f"x must be a data frame or the path of a table; got {type(x).__name__}. The columns "
+            "are found by their names."
+        )
+    table = open_table(x) if is_file else read_frame(x).table()
+    return TableEncoding.from_dict(encoding, source=place).features(table)
 
 
 def check_rows(saved: SavedModel) -> Tensor:

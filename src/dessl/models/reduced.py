@@ -5,6 +5,7 @@ from torch import Tensor
 
 LEAST_SIDE = 8  # of the result: what the networks for images need
 AT_ONCE = 2**24  # pixels that are floats at one time
+EXACT = 2**24  # whole numbers up to here are exact in float32
 
 
 def reduced_sides(sides: tuple[int, int], longest: int) -> tuple[int, int]:
@@ -35,23 +36,28 @@ def area_averaged(images: Tensor, longest: int) -> Tensor:
     after = reduced_sides(before, longest)
     if after == before:
         return images
-    bytes_given = not images.is_floating_point()
-    dtype = torch.float32 if bytes_given else images.dtype
-    down = _averages(before[0], after[0], images.device, dtype)
-    across = _averages(before[1], after[1], images.device, dtype)
+    bytes_given, area = not images.is_floating_point(), before[0] * before[1]
+    # Sums of bytes are whole numbers that the type represents, so that every program that runs an
+    # exported graph rounds them to the same bytes.
+    exact = torch.float32 if 255 * area < EXACT else torch.float64
+    dtype = exact if bytes_given else images.dtype
+    down = _overlaps(before[0], after[0], images.device, dtype)
+    across = _overlaps(before[1], after[1], images.device, dtype)
     parts: tuple[Tensor, ...] = (images,)
     if not torch.compiler.is_compiling():  # nor exporting, which does not know how many there are
         parts = torch.split(images, max(1, AT_ONCE // images.shape[1:].numel()))
-    found = [down @ (part.to(dtype) @ across.T) for part in parts]
+    found = [down @ (part.to(dtype) @ across.T) / area for part in parts]
     if bytes_given:
         found = [part.round_().to(images.dtype) for part in found]
     return torch.cat(found) if len(found) > 1 else found[0]
 
 
-def _averages(before: int, after: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """The share (after, before) of each old pixel in each new one; rows sum to 1."""
-    width = before / after
-    new = torch.arange(after, device=device, dtype=torch.float64)[:, None] * width
-    old = torch.arange(before, device=device, dtype=torch.float64)
-    covered = torch.minimum(new + width, old + 1) - torch.maximum(new, old)
-    return (covered.clamp(min=0) / width).to(dtype)
+def _overlaps(before: int, after: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """How much of each new pixel each old one covers, (after, before), in 1/after of an old pixel.
+
+    These are whole numbers; rows sum to ``before``.
+    """
+    new = torch.arange(after, device=device)[:, None] * before
+    old = torch.arange(before, device=device) * after
+    covered = torch.minimum(new + before, old + after) - torch.maximum(new, old)
+    return covered.clamp(min=0).to(dtype)

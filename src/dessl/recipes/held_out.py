@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from dessl.data import LabelDraw, SemiData
 from dessl.evaluation.verdict import CONFIDENCE, OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
-from dessl.teachers.crossfit import first_of_groups
 from dessl.theory import LambdaEstimate, correlation, inverse_propensity_lambda
 from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
@@ -278,7 +277,8 @@ class HeldOutParts(NamedTuple):
 def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     """Return the fold 0, ..., 4 of each label, (n,), or all -1 if labels are too few.
 
-    Classes are spread evenly over the folds. A class with only one group of rows is in no fold
+    Classes are spread evenly over the folds, a group with several classes as the rarest of them. A
+    class with only one group of rows is in no fold
     (-1): a network that never saw a class cannot be evaluated on it. If the other classes would
     leave a fold empty, there are too few labels.
 
@@ -298,7 +298,7 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     n_groups = int(number.max()) + 1
     if n_groups < FEWEST_LABELS:
         return folds
-    first = y.cpu()[first_of_groups(groups.cpu())]  # the label of each group's first row
+    first = _rarest_classes(y.cpu(), number.cpu(), n_groups)
     order = torch.randperm(n_groups, generator=generator)
     order = order[first[order].argsort(stable=True)]
     order = order[first.bincount()[first[order]] > 1]
@@ -307,6 +307,14 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     turn = torch.full((n_groups,), -1)
     turn[order] = torch.arange(len(order)) % FOLDS
     return turn.to(y.device)[number]
+
+
+def _rarest_classes(y: Tensor, number: Tensor, n_groups: int) -> Tensor:
+    """The class of each group, (n_groups,): the rarest one of its labels, if they differ."""
+    by_count = y.bincount().argsort(stable=True)
+    rank = by_count.argsort()[y]
+    lowest = torch.full((n_groups,), len(by_count)).scatter_reduce(0, number, rank, "amin")
+    return by_count[lowest]
 
 
 def held_out_parts(

@@ -1,6 +1,7 @@
 """Per class: each method's accuracy, and its benefit ratio if there is a run with all labels."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -58,7 +59,7 @@ def classes_section(facts: RunFacts) -> Markup | None:
         shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
         draws += [partial(_bars, facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
     styles = looks(facts)
-    key = legend({name: styles[name] for name in known})
+    key = legend({name: replace(styles[name], line="-") for name in known})  # bars have no dashes
     numbers = _numbers(facts, known, ratios, classes)
     return section("Classes", figure(caption, *filling(draws), legend=key, numbers=numbers))
 

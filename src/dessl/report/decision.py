@@ -38,6 +38,8 @@ def advice(facts: RunFacts) -> str:
     start = (OF_ANSWERS if facts.taught else ADVICE)[facts.verdict.outcome]
     if facts.audit and facts.audit.outcome == "do not use it":
         start = f"Read the audit first: it says not to use these data as they are. {start}"
+    elif facts.audit and facts.audit.giveaways:
+        start = f"Check the audit's finding first: a column may give the label away. {start}"
     if found is None:
         return f"{start}."
     low, high = interval_text("accuracy", found.low, found.high)
@@ -104,8 +106,10 @@ def decision(facts: RunFacts) -> Markup:
         ("Why", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
         ("More labels needed", more_labels(facts)),
     ]
-    if caution := guessing(facts):
-        rows.insert(1, ("Caution", caution))
+    cautions = [guessing(facts)]
+    if facts.audit and facts.audit.giveaways:
+        cautions.insert(0, facts.audit.reasons[0])
+    rows[1:1] = [("Caution", caution) for caution in cautions if caution]
     if facts.model:
         labels = f", trained with {facts.model.labels:,} labels."
         if facts.model.refitted:

@@ -2,7 +2,8 @@
 
 Such a column is often the label in other words, or was filled in after the outcome was known: every
 model then looks perfect, and fails on new rows. A measurement that separates the classes has many
-values for each class, so it does not match them one to one.
+values for each class, so it does not match them one to one. In a column of categories, several may
+stand for one class, such as two drugs that only the healthy get.
 """
 
 import shlex
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.data import SemiData
+from dessl.data.formats.columns import CategoricalColumn
 from dessl.teachers.rows import as_columns
 
 LEAST_LABELS = 20  # with fewer, an honest predictor is often right on all of them
@@ -27,6 +29,7 @@ IMPURE = 0.1  # share of exceptions in one class, or among the rows with its val
 CHANCE = 0.01  # largest probability of such a match among independent columns
 SCREENED = 200  # labels on which all columns are tried; few columns are left for the others
 SHOWN = 3  # columns named
+MOST_MERGED = 10  # categories; more are as many values as a measurement has
 
 Codes = NDArray[np.int64]
 
@@ -40,12 +43,14 @@ class Giveaway:
         empty: Whether not its values match the classes, but which of its cells are empty.
         rows: Number of labelled rows compared; for values, those with one.
         exceptions: Number of these rows that do not match.
+        merged: Whether several values of the column stand for one class.
     """
 
     column: str
     empty: bool
     rows: int
     exceptions: int
+    merged: bool = False
 
 
 class _Place(NamedTuple):
@@ -55,6 +60,7 @@ class _Place(NamedTuple):
     start: int
     stop: int
     indicator: bool
+    categorical: bool = False
 
 
 class _Match(NamedTuple):
@@ -72,13 +78,14 @@ class _Match(NamedTuple):
 def giveaways_in(data: SemiData) -> tuple[Giveaway, ...]:
     """Find columns whose values match the classes one to one; pictures have none.
 
-    At most 1 % of the labelled rows with a value may be exceptions. There must be at least 20 such
-    rows, at least 3 of each of two classes, and enough that the match is not due to chance.
+    In a column of at most 10 categories, several may match one class. At most 1 % of the labelled
+    rows with a value may be exceptions. There must be at least 20 such rows, at least 3 of each of
+    two classes, and enough that the match is not due to chance.
 
     >>> y = torch.arange(40) % 2
     >>> x = torch.stack([torch.arange(40.0), 5.0 - 2 * y], 1)
     >>> giveaways_in(SemiData(x, y))
-    (Giveaway(column='column 2', empty=False, rows=40, exceptions=0),)
+    (Giveaway(column='column 2', empty=False, rows=40, exceptions=0, merged=False),)
     """
     if data.is_image or data.n_labelled < LEAST_LABELS:
         return ()
@@ -87,19 +94,38 @@ def giveaways_in(data: SemiData) -> tuple[Giveaway, ...]:
     some = rows[drawn.to(rows.device)]
     screen, y = flat[some].numpy(force=True), data.y.numpy(force=True)
     some_y, all_y = y[some.numpy(force=True)], y[rows.numpy(force=True)]
-    places = list(_places(data, flat.shape[1]))
+    places, k = list(_places(data, flat.shape[1])), data.n_classes
     found = []
     for place in places:
-        for empty in (False, True)[: 1 + place.indicator]:
+        for empty, merged in _ways(place):
             codes = _codes(screen[:, place.start : place.stop], place, empty)
-            if not _may_match(codes, some_y, data.n_classes):
+            if not _may_match(_merged(codes, some_y, k) if merged else codes, some_y, k):
                 continue
             codes = _codes(_features(flat, rows, place), place, empty)
-            match = _match(codes, all_y, data.n_classes, EXCEPTIONS)
-            if match is not None and _is_giveaway(match, len(places)):
+            tries = log(len(places)) + (log(k) * len(np.unique(codes)) if merged else 0.0)
+            codes = _merged(codes, all_y, k) if merged else codes
+            match = _match(codes, all_y, k, EXCEPTIONS)
+            if match is not None and _is_giveaway(match, tries):
                 n = int(match.labels.sum())
-                found.append(Giveaway(place.name, empty, n, match.exceptions))
+                found.append(Giveaway(place.name, empty, n, match.exceptions, merged))
+                break
     return tuple(found)
+
+
+def _ways(place: _Place) -> Iterator[tuple[bool, bool]]:
+    """How a column may match the classes: its values, its gaps, its values taken together."""
+    yield False, False
+    if place.indicator:
+        yield True, False
+    if place.categorical:
+        yield False, True
+
+
+def _merged(codes: Codes, y: Codes, n_classes: int) -> Codes:
+    """The most frequent class of each row's value, (n,); -1 for an empty cell."""
+    distinct, value = np.unique(codes, return_inverse=True)
+    counts = np.bincount(value * n_classes + y, minlength=len(distinct) * n_classes)
+    return np.where(codes < 0, -1, counts.reshape(-1, n_classes).argmax(1)[value])
 
 
 def giveaway_reasons(found: Sequence[Giveaway], labelled: int, *, table: bool) -> list[str]:
@@ -118,12 +144,13 @@ def giveaway_reasons(found: Sequence[Giveaway], labelled: int, *, table: bool) -
 
 def _reason(one: Giveaway, labelled: int, table: bool) -> str:
     what = "which of its cells are empty matches" if one.empty else "its values match"
+    how = "the classes, several values for one class," if one.merged else "the classes one to one"
     right = one.rows - one.exceptions
     count = f"{right:,} of {one.rows:,}" if one.exceptions else f"all {right:,}"
     which = " with a value" if one.rows < labelled else ""
     do = f": --ignore {shlex.quote(one.column)} (ignore= in Python)." if table else " from x."
     return (
-        f"{quoted(one.column)} gives the label away: {what} the classes one to one on {count} "
+        f"{quoted(one.column)} gives the label away: {what} {how} on {count} "
         f"labelled rows{which}. If it is not known when you predict, drop it{do}"
     )
 
@@ -137,7 +164,8 @@ def _places(data: SemiData, width: int) -> Iterator[_Place]:
         return
     ends = np.cumsum(widths).tolist()
     for column, own, end in zip(columns, widths, ends, strict=True):
-        yield _Place(column.name, end - own, end, column.indicator)
+        categorical = isinstance(column, CategoricalColumn) and own <= MOST_MERGED
+        yield _Place(column.name, end - own, end, column.indicator, categorical)
 
 
 def _features(flat: Tensor, rows: Tensor, place: _Place) -> NDArray[np.float32]:
@@ -184,7 +212,8 @@ def _match(codes: Codes, y: Codes, n_classes: int, share: float) -> _Match | Non
     return _Match(labels, matched, np.maximum(labels, counts.sum(1)[value]))
 
 
-def _is_giveaway(match: _Match, columns: int) -> bool:
+def _is_giveaway(match: _Match, tries: float) -> bool:
+    """Whether a match is no coincidence, given the logarithm of how many were tried."""
     n, common = int(match.labels.sum()), match.labels >= LEAST_OF_CLASS
     if n < LEAST_LABELS or common.sum() < 2 or match.exceptions > EXCEPTIONS * n:
         return False
@@ -193,4 +222,4 @@ def _is_giveaway(match: _Match, columns: int) -> bool:
     # The share of arrangements of the values that match the classes, in any order of the classes.
     sizes = match.matched[match.matched > 0].tolist()
     same = sum(lgamma(size + 1) for size in [*sizes, len(sizes)])
-    return same - lgamma(sum(sizes) + 1) + log(columns) <= log(CHANCE)
+    return same - lgamma(sum(sizes) + 1) + tries <= log(CHANCE)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dessl._entries import Measured
 from dessl._html import card
-from dessl.evaluation.metrics.vocabulary import metric_text, with_error
+from dessl.evaluation.metrics.vocabulary import ROUNDING, metric_text, with_error
 
 CLEAR = 1.96  # standard errors
 
@@ -58,8 +58,8 @@ class Gain:
 
     @property
     def clear(self) -> bool:
-        """Whether it differs from 0 at the 5 % level."""
-        return abs(self.mean) > CLEAR * self.standard_error
+        """Whether it differs from 0 at the 5 % level, and by more than rounding."""
+        return abs(self.mean) > max(CLEAR * self.standard_error, ROUNDING)
 
     @property
     def change(self) -> str:

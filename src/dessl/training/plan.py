@@ -136,6 +136,12 @@ class TrainPlan:
         _checks.number("learning_rate", self.learning_rate, low=0, open_low=True, open_high=True)
         for name in ("momentum", "ema"):
             _checks.number(name, getattr(self, name), low=0, high=1, open_high=True)
+        if isinstance(self.lam, str):
+            raise TypeError(
+                f"lam must be a number; got {self.lam!r}. For a λ that follows the validation "
+                "rows, pass lam=1.0, online=True; for one estimated on held-out labels, use "
+                "DeSSLClassifier(lam='auto', module=...)."
+            )
         for name in ("weight_decay", "lam"):
             _checks.number(name, getattr(self, name), low=0, open_high=True)
         _checks.number("risk_limit", self.risk_limit, low=0, open_low=True)

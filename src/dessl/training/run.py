@@ -326,7 +326,11 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
     if not isinstance(plan, TrainPlan):
         raise TypeError(f"plan must be a TrainPlan; got {type(plan).__name__}.")
     if not isinstance(data, SemiData):
-        raise TypeError(f"data must be a SemiData; got {type(data).__name__}.")
+        raise TypeError(
+            f"data must be a SemiData; got {type(data).__name__}. From arrays: dessl.SemiData(x, "
+            "y); from a PyTorch Dataset: dessl.SemiData.from_dataset(dataset). To keep your own "
+            "loaders, keep your loop and call dessl.objective in it."
+        )
     check_propensity(plan.risk, data)
     if plan.online and (data.validation is None or len(data.validation.y) < LEAST_ROWS):
         raise ValueError(

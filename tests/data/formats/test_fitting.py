@@ -114,7 +114,7 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
 
 
 def test_only_frequent_categories_are_kept() -> None:
-    frequent = [f"f{k:02d}" for k in range(64) for _ in range(4)]
+    frequent = [f"f{k:02d}" for k in range(64) for _ in range(20)]
     rare = [f"r{k}" for k in range(10)]
     words = rare + frequent
     frame = pd.DataFrame({"w": words, "y": ["a", "b"] * (len(words) // 2)})
@@ -168,6 +168,23 @@ def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
         encoded_table(table_of_frame(gaps), encoding)
     assert len(c) == 1
     encoded_table(table_of_frame(kept), encoding)  # and none without: warnings are errors here
+
+
+def test_a_column_that_may_name_groups_is_said(tmp_path: Path) -> None:
+    rows = [f"{k % 5},P{k // 3},{'ab'[k % 2]}" for k in range(300)]
+    with pytest.warns(UserWarning, match=r"'who' has 100 different values.*--group who"):
+        read_table(write(tmp_path / "a.csv", ["n,who,y", *rows]), label="y")
+
+
+def test_a_column_that_lost_all_values_is_said(tmp_path: Path) -> None:
+    rows = [f"{k if k % 4 else ''},{k % 3},{'ab'[k % 2]}" for k in range(20)]
+    _, encoding = read_table(write(tmp_path / "a.csv", ["crp,n,y", *rows]), label="y")
+    later = write(tmp_path / "b.csv", ["n,crp", *(f"{k % 3}," for k in range(12))])
+    with pytest.warns(UserWarning, match=r"'crp': no value in 12 rows, but there were values in"):
+        x = read_new_table(later, encoding).x
+    assert x[:, 1].tolist() == [1.0] * 12
+    one = write(tmp_path / "c.csv", ["n,crp", "1,"])
+    assert read_new_table(one, encoding).x.shape == (1, 3)
 
 
 def test_a_gap_in_many_columns_is_told_in_short() -> None:
@@ -479,7 +496,9 @@ def test_columns_of_other_types_matter_only_where_they_are_used(tmp_path: Path) 
     assert data.feature_names == ("n", "d")
     np.testing.assert_array_equal(read_new_table(path, encoding).x, data.x)
     pq.write_table(pa.table(columns | {"n": columns["nested"]}), path)
-    with pytest.raises(DataError, match=r"expected the column\(s\) 'n'.*of numbers or text"):
+    with pytest.raises(
+        DataError, match=r"expected the column\(s\) 'n'.*of numbers or text.*empty cells"
+    ):
         read_new_table(path, encoding)
 
 

@@ -235,6 +235,25 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         read_image_folder(tmp_path)
 
 
+def test_damaged_files_are_skipped_on_request(tmp_path: Path) -> None:
+    for name in ("a/1.png", "a/2.png", "b/1.png", "b/2.png", "unlabelled/1.png"):
+        save(tmp_path / name, picture(40, 40))
+    for name in ("a/2.png", "unlabelled/1.png"):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-900])
+    with pytest.raises(DataError, match=r"unlabelled/1\.png\. To leave out .*--skip-damaged"):
+        read_image_folder(tmp_path)
+    skipped = r"skipped 2 of 5 files, which cannot be read: a/2\.png, unlabelled/1\.png\."
+    with pytest.warns(UserWarning, match=skipped):
+        data = read_image_folder(tmp_path, skip_damaged=True)
+    assert (data.row_names, data.y.tolist()) == (("a/1.png", "b/1.png", "b/2.png"), [0, 1, 1])
+    with pytest.warns(UserWarning, match=skipped):
+        new = read_new_images(tmp_path, ("b", "a"), (1, 40, 40), skip_damaged=True)
+    assert (new.row_names, new.y.tolist()) == (data.row_names, [1, 0, 0])
+    (tmp_path / "a" / "1.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"1\.png: expected an image"):
+        read_new_images(tmp_path / "a", ("b", "a"), (1, 40, 40), skip_damaged=True)
+
+
 @pytest.mark.parametrize("side", [8, 300], ids=["small", "large"])
 @pytest.mark.parametrize("kept", [0, 60], ids=["no image", "truncated"])
 def test_all_damaged_files_are_named_at_once(tmp_path: Path, side: int, kept: int) -> None:
@@ -249,7 +268,7 @@ def test_all_damaged_files_are_named_at_once(tmp_path: Path, side: int, kept: in
         read_image_folder(tmp_path)
     said = str(caught.value)
     listed = ", ".join(str(tmp_path / name) for name in damaged[1:9])
-    assert said.endswith(f" 11 more files cannot be used: {listed} and 3 more.")
+    assert f" 11 more files cannot be used: {listed} and 3 more. To leave out" in said
 
 
 def test_all_images_together_have_a_limit(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ class TableEncoding:
                 expected=f"the column(s) {few([quoted(name) for name in absent])}",
                 got=few([quoted(name) for name in table.columns], most=20),
                 do=f"{did_you_mean(absent[0], unused)} Pass a table with the columns of the "
-                "training data, of numbers or text.",
+                "training data, of numbers or text. If a column was not measured, add it with "
+                "empty cells, and expect less accurate predictions.",
             )
         shape = (len(table), len(self.feature_names))
         check_limit(table.source, byte_count(shape, 4), max_bytes)

@@ -40,6 +40,8 @@ from dessl.data.parts import Part, RawData
 NUMERIC_SHARE = 0.9
 COUNTS = "it only numbers the rows"
 SHOWN = 3  # dropped columns named in an option
+ROWS_EACH = 10  # for a category, on average: with fewer, it may name a group of rows
+LEAST_ROWS = 10  # a column without values is only then no coincidence
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
@@ -120,7 +122,22 @@ def read_new_table(
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
     table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    _warn_of_empty_columns(table, encoding)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+
+
+def _warn_of_empty_columns(table: Table, encoding: TableEncoding) -> None:
+    """Warn about columns that the encoding needs and that have lost all their values."""
+    marked = {column.name for column in encoding.columns if column.indicator}  # others warn anyway
+    cells = (column for name, column in table.columns.items() if name in marked)
+    empty = [column.name for column in cells if column.is_empty().all()]
+    if empty and len(table) >= LEAST_ROWS:
+        warnings.warn(
+            f"{table.source}: {few([quoted(name) for name in empty])}: no value in {len(table):,} "
+            "rows, but there were values in training. Expect less accurate predictions.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def encoded_table(
@@ -183,6 +200,7 @@ def fit_encoding(
             got=reasons or "none",
             do="Add features to the table.",
         )
+    _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(
             f"{table.source}: dropped {reasons}. {how_to_silence(left_out)}",
@@ -192,6 +210,24 @@ def fit_encoding(
     missing = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
     names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
     return TableEncoding(label, names, tuple(columns), left_out, missing)
+
+
+def _warn_of_groups(table: Table, columns: Collection[EncodedColumn]) -> None:
+    """Warn about a column of few rows for each category, which may say whose rows they are."""
+    for column in columns:
+        if isinstance(column, CategoricalColumn) and len(column.categories) == MAX_CATEGORIES:
+            values = len(as_text(table.columns[column.name]).texts)
+            if values * ROWS_EACH > len(table):
+                name = shlex.quote(column.name)
+                warnings.warn(
+                    f"{table.source}: {quoted(column.name)} has {values:,} different values in "
+                    f"{len(table):,} rows, of which the {MAX_CATEGORIES} most frequent are "
+                    "features. If it says which rows belong together, such as those of one "
+                    f"patient, hold them out together: dessl fit --group {name} (groups= in "
+                    f"Python). If it is of no use, pass --ignore {name} (ignore= in Python).",
+                    UserWarning,
+                    stacklevel=4,
+                )
 
 
 def _reasons(left_out: dict[str, str]) -> str:

@@ -30,6 +30,7 @@ SUFFIXES = frozenset(
 UNLABELLED = ("unlabelled", "unlabeled")
 CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
 LONGEST_SIDE = 224
+SKIP = "To leave out such files, pass --skip-damaged (skip_damaged=True in Python)."
 SHORTEST_SIDE = 4  # smallest side that the networks accept
 
 
@@ -49,6 +50,7 @@ def read_image_folder(
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
     unlabelled: Sequence[Path] | None = None,
+    skip_damaged: bool = False,
 ) -> RawData:
     """Images sorted into one subfolder for each class; those in ``unlabelled`` have no label.
 
@@ -65,6 +67,7 @@ def read_image_folder(
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: Upper limit on the bytes of all images together.
         unlabelled: The unlabelled images to read; all by default.
+        skip_damaged: Whether to leave out files that cannot be read, with a warning.
 
     Returns:
         Images (n, 1 or 3, height, width), resized and turned upright, transparency dropped, and
@@ -76,6 +79,12 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder, unlabelled)
+    if skip_damaged:
+        paths = [*(path for files in labelled.values() for path in files), *unlabelled]
+        usable = set(_readable(folder, paths, max_pixels))
+        labelled = {name: [path for path in files if path in usable]
+                    for name, files in labelled.items()}  # fmt: skip
+        unlabelled = [path for path in unlabelled if path in usable]
     do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
     paths = [*(path for files in labelled.values() for path in files), *unlabelled]
@@ -98,6 +107,7 @@ def read_new_images(
     labels: bool = True,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
+    skip_damaged: bool = False,
 ) -> RawData:
     """Images as a trained model expects them, from one folder or from subfolders.
 
@@ -112,6 +122,7 @@ def read_new_images(
             label is missing.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: Upper limit on the bytes of all images together.
+        skip_damaged: Whether to leave out files that cannot be read, with a warning.
 
     Raises:
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
@@ -125,6 +136,10 @@ def read_new_images(
         code = _label(place, class_names) if labels and subfolders else -1
         paths += files
         codes += [code] * len(files)
+    if skip_damaged:
+        usable = set(_readable(folder, paths, max_pixels))
+        codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
+        paths = [path for path in paths if path in usable]
     channels, height, width = shape
     x, _ = read_images(
         paths,
@@ -137,6 +152,26 @@ def read_new_images(
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
     rows = Part.of_arrays(x, np.array(codes, np.int64))
     return RawData(rows, tuple(class_names), row_names=names)
+
+
+def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> list[Path]:
+    """The files that can be read, each decoded once; a warning names the others."""
+    unusable = Unusable()
+    for path in paths:
+        with unusable.noted(path):
+            pixels(path, SHORTEST_SIDE, SHORTEST_SIDE, "rgb", 16, max_pixels)
+    if len(unusable.paths) == len(paths):
+        unusable.refuse()
+    if unusable.paths:
+        names = [path.relative_to(folder).as_posix() for path in unusable.paths]
+        warnings.warn(
+            f"{folder}: skipped {len(names):,} of {len(paths):,} files, which cannot be read: "
+            f"{few(names, most=20)}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    damaged = set(unusable.paths)
+    return [path for path in paths if path not in damaged]
 
 
 def read_images(
@@ -165,7 +200,7 @@ def read_images(
     for row, path in zip(x, paths, strict=True):
         with unusable.noted(path):
             row[:] = pixels(path, height, width, colour, bits, max_pixels)
-    unusable.refuse()
+    unusable.refuse(SKIP)
     return Images(x, bits)
 
 
@@ -194,7 +229,7 @@ def _first_look(
                 continue
             x = np.empty(shape, np.uint8)
         x[row] = found
-    unusable.refuse()
+    unusable.refuse(SKIP)
     return facts, x
 
 

@@ -37,6 +37,24 @@ OF_ONE_CLASS = ("recall", "precision", "tpr", "fpr")
 AT_A_THRESHOLD = ("tpr", "fpr")
 POSITIVE, THRESHOLD = 1, 0.5  # by default, with two classes
 
+
+class UndefinedMetricError(ValueError):
+    """A metric that is not defined, because no labelled row counts for it.
+
+    Args:
+        name: The metric.
+        words: Which rows it needs, with a placeholder for the class.
+        number: The class.
+    """
+
+    def __init__(self, name: str, words: str, number: int) -> None:
+        self.words, self.number = words, number
+        super().__init__(
+            f"{name} needs labelled rows {words.format(number)}; got none. Label some, or use "
+            "another metric."
+        )
+
+
 Influence: TypeAlias = Callable[[Tensor], Tensor]  # probabilities → ψ for each possible label
 
 
@@ -166,7 +184,7 @@ def _predicts(c: int) -> Influence:
 def _recall(rows: _Labelled, c: int, event: Influence, name: str, *, inside: bool = True) -> Rate:
     """The share of rows of class c (or of all others) for which an event of x occurs."""
     here = (rows.y == c) == inside
-    counted = _counted(here, f"of class {c}" if inside else f"of classes other than {c}", name)
+    counted = _counted(here, "of class {}" if inside else "of classes other than {}", c, name)
     share = float(rows.weights[here].sum())
     value = float((rows.weights * event(rows.p))[here].sum()) / share
 
@@ -181,7 +199,7 @@ def _recall(rows: _Labelled, c: int, event: Influence, name: str, *, inside: boo
 
 def _precision(rows: _Labelled, c: int) -> Rate:
     here = rows.p.argmax(dim=1) == c
-    counted = _counted(here, f"with prediction {c}", "precision")
+    counted = _counted(here, "predicted as class {}", c, "precision")
     share = float(rows.weights[here].sum())
     value = float(rows.weights[here & (rows.y == c)].sum()) / share
 
@@ -195,7 +213,7 @@ def _precision(rows: _Labelled, c: int) -> Rate:
 
 def _f1(rows: _Labelled, c: int) -> Rate:
     is_c, predicted_c = rows.y == c, rows.p.argmax(dim=1) == c
-    counted = _counted(is_c, f"of class {c}", "macro_f1")
+    counted = _counted(is_c, "of class {}", c, "macro_f1")
     total = float((rows.weights * (is_c.double() + predicted_c.double())).sum())
     value = 2 * float(rows.weights[is_c & predicted_c].sum()) / total
     if value == 0:
@@ -219,8 +237,8 @@ def _f1(rows: _Labelled, c: int) -> Rate:
 def _auc(rows: _Labelled, c: int) -> Rate:
     own, scores = rows.y == c, rows.p[:, c].contiguous()
     counted = min(
-        _counted(own, f"of class {c}", "auc"),
-        _counted(~own, f"of classes other than {c}", "auc"),
+        _counted(own, "of class {}", c, "auc"),
+        _counted(~own, "of classes other than {}", c, "auc"),
     )
     share = float(rows.weights[own].sum())
     among_own, among_rest = (
@@ -268,9 +286,7 @@ def _mean_rate(rates: list[Rate]) -> Rate:
     return Rate(value, influence, min(rate.labels for rate in rates) * len(rates), left_out)
 
 
-def _counted(here: Tensor, words: str, name: str) -> float:
+def _counted(here: Tensor, words: str, c: int, name: str) -> float:
     if not (rows := int(here.sum())):
-        raise ValueError(
-            f"{name} needs labelled rows {words}; got none. Label some, or use another metric."
-        )
+        raise UndefinedMetricError(name, words, c)
     return float(rows)
