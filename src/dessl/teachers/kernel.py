@@ -27,6 +27,7 @@ KERNELS = ((0.5, STRENGTH), (1.0, STRENGTH), (0.5, 100.0))  # width and strength
 LANDMARKS = 500
 ROWS_AT_ONCE = 4096  # rows predicted at once
 LEAST_EIGENVALUE = 1e-6  # relative to the largest: anything below is rounding
+LEAST_DISTANCE = 1e-6  # relative to the longest row: copies are apart by rounding
 
 
 class Kernel:
@@ -68,9 +69,7 @@ class Kernel:
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z = self._space(rows.x_l).double()
         self._landmarks = z[:: -(-len(z) // LANDMARKS)].contiguous()
-        typical = torch.cdist(self._landmarks, self._landmarks)
-        middle = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
-        self._bandwidth = self.width * middle
+        self._bandwidth = self.width * _median_distance(self._landmarks)
         # U Λ^−½ of the kernel matrix, without directions that are only rounding.
         values, vectors = torch.linalg.eigh(self._similarities(self._landmarks))
         kept = values > LEAST_EIGENVALUE * values.max()
@@ -117,3 +116,13 @@ class Kernel:
         """Return k(z, landmark), (n, landmarks)."""
         distances = torch.cdist(z, self._landmarks) / self._bandwidth
         return (-distances.square() / 2).exp()
+
+
+def _median_distance(z: Tensor) -> float:
+    """The median distance between rows (n, d) that differ; 1 if all are equal."""
+    distances = torch.cdist(z, z)
+    apart = distances[distances > 0]
+    least = LEAST_DISTANCE * z.norm(dim=1).max()
+    if len(apart) and bool(apart.median() <= least):  # most rows are copies
+        apart = distances[distances > least]
+    return float(apart.median()) if len(apart) else 1.0
