@@ -10,6 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl.teachers.base import (
     Classes,
     State,
@@ -50,8 +51,8 @@ class Kernel:
     def __init__(
         self, width: float = 1.0, strength: float = STRENGTH, *, space: Space | None = None
     ) -> None:
-        self.width = width
-        self.strength = strength
+        self.width = _checks.number("width", width, low=0, open_low=True)
+        self.strength = _checks.number("strength", strength, low=0, open_low=True)
         self.name = f"kernel h={width:g}" + ("" if strength == STRENGTH else f" C={strength:g}")
         self._given = space
         self._space: Space | None = None
