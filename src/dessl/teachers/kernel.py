@@ -85,11 +85,9 @@ class Kernel:
         if self._space is None:
             raise not_fitted(self)
         blocks = torch.split(self._space(checked_columns("x", x)), ROWS_AT_ONCE)
-        return torch.cat([self._of_block(z.double()) for z in blocks])
-
-    def _of_block(self, z: Tensor) -> Tensor:
-        features = self._similarities(z) @ self._basis
-        return linear_log_proba(features, self._weights, self._classes)
+        features = (self._similarities(z.double()) @ self._basis for z in blocks)
+        found = [linear_log_proba(block, self._weights, self._classes) for block in features]
+        return torch.cat(found)
 
     def state(self) -> State:
         """Return the space, the landmarks and the weights."""
