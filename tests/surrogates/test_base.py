@@ -188,4 +188,6 @@ def test_seeding_for_the_cpu_leaves_gpus_alone(monkeypatch: pytest.MonkeyPatch) 
         drawn = torch.rand(3)
         torch.manual_seed(7)
         assert torch.equal(drawn, torch.rand(3))
-    assert seeds == [7]  # of the second call alone
+        assert seeds == [7]  # of the second call alone
+        seed_generators(8, torch.device("mps"))
+        assert seeds == [7, 8]

@@ -88,8 +88,11 @@ def forked(device: torch.device) -> AbstractContextManager[None]:
 def seed_generators(seed: int, device: torch.device) -> None:
     """Seed PyTorch's global generators, of the CPU and of this device: those that a fork restores.
 
-    ``torch.manual_seed`` would also seed every other GPU, whose draws are the caller's.
+    ``torch.manual_seed`` would also seed every other GPU, whose draws are the caller's; it is used
+    for devices of other kinds.
     """
+    if device.type not in ("cpu", "cuda"):
+        torch.manual_seed(seed)
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):
