@@ -38,3 +38,13 @@ def test_what_is_no_number_is_refused() -> None:
     assert _checks.float64("p", np.array([1, 0.5], dtype=object), ndim=1).tolist() == [1, 0.5]
     with pytest.raises(ValueError, match=r"p must have 1 dimension\(s\); got shape \(\)"):
         _checks.float64("p", 3.0, ndim=1)
+
+
+@pytest.mark.parametrize("power", [400, 5000])
+def test_whole_numbers_beyond_all_floats_are_refused(power: int) -> None:
+    huge = 10**power
+    for check in (_checks.number, _checks.scalar):
+        with pytest.raises(ValueError, match="lam must be finite; got "):
+            check("lam", huge)
+    with pytest.raises(ValueError, match="n must be between 0 and 5"):
+        _checks.whole_number("n", huge, high=5)

@@ -149,9 +149,13 @@ def scalar(name: str, value: object) -> float | Tensor:
         raise TypeError(
             f"{name} must be a number or a tensor of shape (); got {type(value).__name__}."
         )
-    if not math.isfinite(value):
+    try:
+        found = float(value)
+    except OverflowError as error:  # a whole number larger than any float
+        raise ValueError(f"{name} must be finite; got {quoted(value)}.") from error
+    if not math.isfinite(found):
         raise ValueError(f"{name} must be finite; got {value}.")
-    return float(value)
+    return found
 
 
 def number(
@@ -166,12 +170,16 @@ def number(
     """Reject anything but a number inside an interval."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
+    try:
+        found = float(value)
+    except OverflowError as error:  # a whole number larger than any float
+        raise ValueError(f"{name} must be finite; got {quoted(value)}.") from error
     above = value > low if open_low else value >= low
     below = value < high if open_high else value <= high
     if not (above and below):
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         raise ValueError(f"{name} must lie in {left}{low:g}, {high:g}{right}; got {value}.")
-    return float(value)
+    return found
 
 
 def whole_number(name: str, value: object, *, low: int = 0, high: int | None = None) -> int:
@@ -182,7 +190,7 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
         )
     if value < low or (high is not None and value > high):
         wanted = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {wanted}; got {value}.")
+        raise ValueError(f"{name} must be {wanted}; got {quoted(int(value))}.")
     return int(value)
 
 

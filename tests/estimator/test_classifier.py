@@ -195,6 +195,8 @@ class TestFit:
             DeSSLClassifier(lam=-1.0).fit(X, few)
         with pytest.raises(ValueError, match=r"must be usable here; got gpu7: .* Use cpu"):
             DeSSLClassifier(device="gpu7").fit(X, few)
+        with pytest.raises(ValueError, match="must be usable here; got gpu7"):
+            DeSSLClassifier(device="gpu7").fit(X, few, teachers=[np.arange(len(X)) % 2])
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
     def test_a_device_that_is_not_there(self, rows: tuple) -> None:

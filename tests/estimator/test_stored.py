@@ -52,3 +52,12 @@ def test_a_models_own_folder_comes_first(tmp_path: Path) -> None:
     assert model_folder(tmp_path) == tmp_path / "model"
     (tmp_path / "settings.json").touch()
     assert model_folder(tmp_path) == tmp_path
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_names_of_teachers_are_kept(kind: type, tmp_path: Path, images: tuple) -> None:
+    X, few = images[0].reshape(40, -1)[:, :3] / 255, images[1]
+    names = kind(["linear", "trees"])
+    clf = DeSSLClassifier(teachers=names, steps=4, networks=1, random_state=0).fit(X, few)
+    place = clf.save(tmp_path / "model")
+    assert list(DeSSLClassifier.from_pretrained(place).teachers) == ["linear", "trees"]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.surrogates import SURROGATES
-from dessl.surrogates.base import Model, Rows, Scores, Surrogate, as_is, forked
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, as_is, forked, seed_generators
 
 CPU = torch.device("cpu")
 ROWS = Rows(torch.zeros(3, 2), torch.arange(3))
@@ -167,3 +167,27 @@ def test_what_is_drawn_within_a_fork_is_forgotten() -> None:
         torch.rand(100)
     assert torch.equal(torch.rand(1), expected)
     assert as_is(ROWS.x, torch.Generator()) is ROWS.x
+
+
+def test_draws_of_a_second_gpu_begin_anew_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    term = Drawn(seed=5)
+    saved = {"seed": 5, "device": "cuda:1", "generator": torch.Generator().get_state()}
+    term.set_extra_state(saved)
+    assert values(term) == values(Drawn(seed=5))
+
+
+def test_seeding_for_the_cpu_leaves_gpus_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    with forked(CPU):
+        seed_generators(7, CPU)
+        drawn = torch.rand(3)
+        torch.manual_seed(7)
+        assert torch.equal(drawn, torch.rand(3))
+        assert seeds == [7]  # of the second call alone
+        seed_generators(8, torch.device("mps"))
+        assert seeds == [7, 8]

@@ -12,10 +12,12 @@ from dessl import SemiData, TrainPlan
 from dessl.models import MLP
 from dessl.surrogates import (
     SURROGATES,
+    Combine,
     Entropy,
     FixMatch,
     FromFunction,
     PseudoLabel,
+    Smooth,
     as_surrogate,
     named_surrogate,
 )
@@ -102,3 +104,11 @@ def test_the_tests_that_the_page_names_exist(cells: list[str]) -> None:
     for file, name in tests:
         source = (Path(__file__).parent / file).read_text(encoding="utf-8")
         assert f"def {name}(" in source
+
+
+def test_a_term_around_others_is_made_by_name_too() -> None:
+    smooth = named_surrogate("smooth", surrogate=Entropy(), epsilon=0.1, seed=3)
+    assert isinstance(smooth, Smooth)
+    assert smooth.epsilon == 0.1
+    both = named_surrogate("combine", surrogates=[Entropy(), PseudoLabel()], views={"view": shown})
+    assert isinstance(both, Combine)

@@ -3,9 +3,10 @@
 import math
 from typing import Any
 
+import pytest
 import torch
 
-from dessl.surrogates import FixMatch, Rows, losses_and_terms
+from dessl.surrogates import Entropy, FixMatch, Rows, losses_and_terms
 
 
 def test_they_are_those_of_each_row_by_hand(make_network: Any, softmax: Any) -> None:
@@ -34,3 +35,17 @@ def test_half_precision_is_widened_and_no_draw_is_used(make_network: Any, make_r
     found = losses_and_terms(half, term, rows, torch.arange(len(rows.x)) % 3)
     assert all(part.dtype == torch.float32 and not part.requires_grad for part in found)
     assert torch.equal(before, term.generator(rows.x.device).get_state())
+
+
+def test_one_logit_has_the_confidence_of_two_classes() -> None:
+    rows, y = Rows(torch.tensor([[0.0], [2.0], [-1.0]]), torch.arange(3)), torch.tensor([0, 1, 0])
+    two = Rows(torch.cat([torch.zeros(3, 1), rows.x], dim=1), rows.ids)
+    single, double = (losses_and_terms(lambda x: x, Entropy(), its, y) for its in (rows, two))
+    for one, other in zip(single, double, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_no_rows_are_refused() -> None:
+    nothing = Rows(torch.zeros(0, 2), torch.arange(0))
+    with pytest.raises(ValueError, match="rows must have at least one row; got none"):
+        losses_and_terms(lambda x: x, Entropy(), nothing, torch.arange(0))

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -66,3 +68,20 @@ def test_classes_that_were_not_seen_keep_a_share() -> None:
     assert log_p.exp().sum() == pytest.approx(1.0)
     assert log_p.exp()[0, [0, 2, 4]].tolist() == pytest.approx([1 / 8] * 3)
     assert log_p.exp()[0, 1] / log_p.exp()[0, 3] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Graph(alpha=1.0), r"alpha must lie in \(0, 1\); got 1"),
+        (lambda: Graph(smoothing=0.0), r"smoothing must lie in \(0, inf\]; got 0"),
+        (lambda: Kernel(width=0.0), r"width must lie in \(0, inf\]; got 0"),
+        (lambda: Kernel(strength=-1.0), r"strength must lie in \(0, inf\]; got -1"),
+        (lambda: Linear(strength=0.0), r"strength must lie in \(0, inf\]; got 0"),
+        (lambda: Gaussians("round"), "covariance must be one of 'full', 'diagonal'; got 'round'"),
+        (lambda: Gaussians(mass=-1.0), r"mass must lie in \[0, inf\]; got -1"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        make()

@@ -67,3 +67,22 @@ def test_only_another_strength_is_in_the_name() -> None:
 def test_rows_that_are_all_equal_are_no_trouble() -> None:
     x, y = torch.ones(8, 2), torch.arange(8) % 2
     assert torch.isfinite(Kernel().fit(x, y, x[:0], 2).predict_log_proba(x)).all()
+
+
+def test_copies_of_few_rows_have_the_distances_of_the_rows() -> None:
+    """Rounding keeps copies apart by 1e-8, which would be the median distance."""
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        number = torch.multinomial(torch.tensor([0.9, 0.05, 0.05]), 80, True, generator=generator)
+        x = torch.randn(3, 13, generator=generator)[number]
+        kernel = Kernel(1.0).fit(x, (number > 0).long(), x[:0], 2)
+        z = kernel._space(x).double()
+        apart = (z[:, None] - z).norm(dim=-1)
+        assert kernel._bandwidth > 0.5 * float(apart[apart > 1e-6].median())
+
+
+def test_labelled_rows_that_are_all_copies_have_a_bandwidth() -> None:
+    x = torch.randn(1, 13, generator=torch.Generator().manual_seed(0)).repeat(40, 1)
+    x_u = torch.randn(50, 13, generator=torch.Generator().manual_seed(1))
+    kernel = Kernel(0.5).fit(x, torch.arange(40) % 2, x_u, 2)
+    assert kernel._bandwidth == 0.5

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -323,3 +324,12 @@ def test_what_cannot_be_learnt_from_is_refused() -> None:
         taught("good").predict_log_proba(x[600:], answers("good")[600:])
     with pytest.raises(ValueError, match="columns of training"):
         taught("good").predict_log_proba(x[600:, :2])
+
+
+def test_students_of_other_answers_are_not_taken_for_these(tmp_path: Path) -> None:
+    given, gold = answers("good")[:600], data().labelled_rows
+    changed = given.clone()
+    changed[gold] = given[gold].roll(1, dims=1)  # imitators learn from other rows: no difference
+    learn_from_answers(data(), given, setting=SHORT, out=tmp_path, models=())
+    with pytest.raises(ValueError, match=r"students.* has a different run \(surrogate"):
+        learn_from_answers(data(), changed, setting=SHORT, out=tmp_path, models=())

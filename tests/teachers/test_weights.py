@@ -19,6 +19,7 @@ from dessl.teachers.families import check_teachers
 from dessl.teachers.graph import diffused
 from dessl.teachers.pool import best_of, exponent, fit_pool
 from dessl.teachers.report import Gain
+from dessl.teachers.space import Space
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(30, 3, generator=GENERATOR)
@@ -126,6 +127,16 @@ def test_folds_take_the_weights_of_their_labels(name: str) -> None:
                                    weights=weights[rows])  # fmt: skip
         difference = (own.predict_log_proba(X[~rows]).exp() - found[~rows].exp()).abs().max()
         assert difference < (0.2 if name == "graph" else 0.02)
+
+
+def test_folds_together_are_folds_apart_with_weights_too() -> None:
+    """The weights of a fold's labels are scaled to a mean of 1, as in a fit to them alone."""
+    folds, weights, space = torch.arange(30) % 3, 1.0 + 9 * (torch.arange(30) % 3), Space.of(X, X_U)
+    found = Gaussians(space=space).out_of_fold(X, Y, X_U, folds, 2, weights)
+    for fold in range(3):
+        own, others = folds != fold, torch.cat([X_U, X[folds == fold]])
+        alone = Gaussians(space=space).fit(X[own], Y[own], others, 2, weights[own])
+        torch.testing.assert_close(found[~own], alone.predict_log_proba(X[~own]))
 
 
 @pytest.mark.parametrize(

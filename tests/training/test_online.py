@@ -205,3 +205,14 @@ def test_the_last_layer_is_the_one_called_last() -> None:
     ]
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_many_rows_sorted_by_class_are_looked_at_in_every_class() -> None:
+    data, model = two_classes(validation=4 * MOST_ROWS + 40), network().eval()
+    x, y = data.validation  # type: ignore[misc]
+    order = y.argsort(stable=True)
+    by_class = SemiData(data.x, data.y, validation=(x[order], y[order]))
+    loss, _ = last_layer_gradients(model, Entropy(), by_class)
+    ones = loss[:, -1] < 0  # the bias of class 1: its probability, minus 1 for its own rows
+    assert len(loss) == MOST_ROWS
+    assert float(ones.double().mean()) == pytest.approx(float(y.double().mean()), abs=0.01)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dessl import Batches, SemiData, draw_labels
+from dessl.data import LabelDraw
 from dessl.surrogates import (
     SURROGATES,
     Combine,
@@ -23,7 +24,7 @@ from dessl.surrogates import (
     Scores,
     Smooth,
 )
-from dessl.training import train
+from dessl.training import PopulationRun, train, train_population
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -282,3 +283,16 @@ def test_held_out_rows_say_the_lambda_of_weighed_labels(make_plan: Any) -> None:
     (*_, event) = train(lambda: nn.Linear(4, 2), "entropy", data.with_labels(draw), plan).history
     assert event.lam_opt is not None
     assert math.isfinite(event.lam_opt)
+
+
+def test_a_run_on_the_cpu_seeds_no_gpu(
+    make_data: Any, make_model: Any, make_plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    train(make_model, Entropy(), make_data(), make_plan())
+    data = SemiData(torch.randn(30, 4), torch.arange(30) % 2)
+    rows = torch.arange(30)
+    run = PopulationRun(0, LabelDraw(rows[:8], rows[:0], rows[8:]))
+    train_population(make_model, Entropy(), data, [run], make_plan())
+    assert seeds == []

@@ -1,5 +1,6 @@
 """One thread inside, the user's number outside."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -53,3 +54,26 @@ def test_an_error_restores_the_number() -> None:
         assert torch.get_num_threads() == 3
     with one_thread():
         assert torch.get_num_threads() == 1
+
+
+def test_blocks_of_two_threads_that_overlap_restore_what_was_before_both() -> None:
+    """As of two fits at once: the first to begin is the first to end."""
+    second_is_inside, first_is_done = threading.Event(), threading.Event()
+    ends: list[int] = []
+
+    def second() -> None:
+        with one_thread():
+            second_is_inside.set()
+            first_is_done.wait(10)
+        ends.append(torch.get_num_threads())
+
+    other = threading.Thread(target=second)
+    with one_thread():
+        other.start()
+        assert second_is_inside.wait(10)
+    first_is_done.set()
+    other.join()
+    later = threading.Thread(target=lambda: ends.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert [*ends, torch.get_num_threads()] == [3, 3, 3]

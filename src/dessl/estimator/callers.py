@@ -20,12 +20,8 @@ NUMBERING = ("sklearn.calibration", "sklearn.ensemble.", "sklearn.multiclass")
 VALIDATION = "sklearn.model_selection._validation"
 
 
-def warn_of_scored(stacklevel: int = 2) -> None:
-    """Warn if a scorer compares predictions with missing labels.
-
-    Args:
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
-    """
+def warn_of_scored() -> None:
+    """Warn the caller of the estimator's method if a scorer compares with missing labels."""
     for frame in _callers(METRICS):
         labels = frame.f_locals.get("y_true", frame.f_locals.get("y"))
         if labels is None:
@@ -37,17 +33,13 @@ def warn_of_scored(stacklevel: int = 2) -> None:
                 "that as a separate class. Pass cv=dessl.sklearn.SemiSupervisedSplit(), or "
                 "scoring=dessl.sklearn.semi_supervised_scorer(...).",
                 UserWarning,
-                stacklevel=stacklevel + 1,
+                stacklevel=3,
             )
         return  # those farther away may have labels that this one leaves out
 
 
-def warn_of_numbered(stacklevel: int = 2) -> None:
-    """Warn if a meta-estimator has turned missing labels into a class before it calls ``fit``.
-
-    Args:
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
-    """
+def warn_of_numbered() -> None:
+    """Warn if a meta-estimator has turned missing labels into a class before it calls ``fit``."""
     for frame in _callers("sklearn."):
         name = _numbers_labels(frame)
         if name:
@@ -56,7 +48,7 @@ def warn_of_numbered(stacklevel: int = 2) -> None:
                 "only, with dessl.sklearn.WithUnlabelled(classifier, X_unlabelled) as its "
                 "estimator.",
                 UserWarning,
-                stacklevel=stacklevel + 1,
+                stacklevel=3,
             )
             return
 

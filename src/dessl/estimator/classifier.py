@@ -80,7 +80,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         safe: Never knowingly worse than the complete case: networks trained with your λ, and the
             pool, are not used if they are significantly worse on held-out labels; ``verdict_`` says
             so.
-        device: Where to train and predict, such as ``"cuda"``.
+        device: Where to train and predict, such as ``"cuda"``; students of a teacher's answers are
+            always trained on the CPU.
         random_state: Seed of weights, batches, dropout and held-out labels.
         verbose: 1 or True prints a line for each network and the verdict, 2 also one for each
             evaluation of a network.
@@ -275,6 +276,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         teachers: list[Answers],
         at_prediction: bool,
     ) -> Self:
+        if self.device is not None:  # such small networks are trained on the CPU
+            _checks.device("device", self.device)
         names = class_texts(self.classes_)
         data = SemiData(rows, codes, class_names=names)
         progress, setting = ProgressLines(self.verbose) if self.verbose else None, NetworkSetting()

@@ -155,7 +155,7 @@ def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
 
 
 def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
 
 
 def _plain(value: Any) -> Any:

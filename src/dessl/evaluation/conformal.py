@@ -3,8 +3,7 @@
 A set contains the classes with score s_k = 1 − p_k ≤ t. Split conformal prediction takes for t the
 ⌈(m + 1) c⌉-th smallest score s_y of m labelled rows: over draws of the labels the sets of new rows
 then contain their label with probability at least c, for any model. From few labels, though, t
-itself
-varies: a given t may cover much less or much more than c.
+itself varies: a given t may cover much less or much more than c.
 
 Unlabelled rows make t more precise. The share of labels with a score up to t is a mean of
 1[s_y ≤ t], which the model expects to be H_t = Σ_k p_k 1[s_k ≤ t], so that

@@ -85,6 +85,20 @@ def forked(device: torch.device) -> AbstractContextManager[None]:
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed PyTorch's global generators, of the CPU and of this device: those that a fork restores.
+
+    ``torch.manual_seed`` would also seed every other GPU, whose draws are the caller's; it is used
+    for devices of other kinds.
+    """
+    if device.type not in ("cpu", "cuda"):
+        torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
 class Surrogate(nn.Module, ABC):
     """An unlabelled term H, with its state.
 
@@ -228,10 +242,11 @@ class Surrogate(nn.Module, ABC):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore saved generators; on a GPU of another machine, restart from the seed."""
+        """Restore saved generators; those of a GPU that is not here restart from the seed."""
         self._seed = state["seed"]
         self._generator = None
         device = torch.device(state.get("device", "cpu"))
-        if "generator" in state and (device.type != "cuda" or torch.cuda.is_available()):
+        gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if "generator" in state and (device.type != "cuda" or (device.index or 0) < gpus):
             self._generator = torch.Generator(device)
             self._generator.set_state(state["generator"].cpu())

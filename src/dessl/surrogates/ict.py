@@ -12,7 +12,7 @@ from dessl.augment import mixup
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
-from dessl.surrogates.side_pass import side_pass
+from dessl.surrogates.passes import side_pass
 from dessl.surrogates.views import plain_view
 
 

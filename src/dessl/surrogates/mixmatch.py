@@ -10,7 +10,7 @@ from dessl import _checks
 from dessl.augment import Mixed, mixup
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.side_pass import side_pass
+from dessl.surrogates.passes import side_pass
 from dessl.surrogates.targets import sharpened
 from dessl.surrogates.views import jittered_view, joint_logits
 

@@ -62,7 +62,7 @@ def named_surrogate(
         name: A key of ``SURROGATES``.
         views: Views of a row, by the names ``"view"``, ``"weak"`` and ``"strong"``; the surrogate
             gets those that it accepts, and uses its own defaults for the rest.
-        seed: Seed of its draws.
+        seed: Seed of its draws, if it has its own.
         settings: Its other arguments, such as ``threshold``.
 
     >>> named_surrogate("pseudo_label", threshold=0.9)
@@ -85,8 +85,9 @@ def named_surrogate(
             f"not enough. In Python, pass dessl.SURROGATES[{name!r}](...) instead of the "
             "name; on the command line, choose another surrogate."
         )
-    given = {which: view for which, view in (views or {}).items() if which in takes}
-    return SURROGATES[name](**{"seed": seed, **given, **settings})
+    offered = {"seed": seed, **(views or {})}
+    given = {which: value for which, value in offered.items() if which in takes}
+    return SURROGATES[name](**{**given, **settings})
 
 
 def as_surrogate(h: "str | Surrogate | Callable[..., Tensor]") -> Surrogate:

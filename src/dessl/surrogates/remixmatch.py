@@ -9,7 +9,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.mixmatch import mostly_own
-from dessl.surrogates.side_pass import side_pass
+from dessl.surrogates.passes import side_pass
 from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, sharpened
 from dessl.surrogates.views import joint_logits, strong_view, weak_view

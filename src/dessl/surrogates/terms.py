@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dessl import _checks
-from dessl.functional import cross_entropy
+from dessl.functional import cross_entropy, log_probabilities
 from dessl.surrogates.base import Model, Rows, Surrogate
 
 ROWS_AT_ONCE = 512  # so that many images fit in memory
@@ -41,6 +41,8 @@ def losses_and_terms(
     >>> losses_and_terms(lambda x: x, Entropy(), rows, torch.tensor([0, 0])).loss
     tensor([0.6931, 0.1269])
     """
+    if not len(y):
+        raise ValueError("rows must have at least one row; got none.")
     found = []
     with surrogate.draws_apart(rows.x.device):
         for first in range(0, len(y), at_once):
@@ -48,6 +50,6 @@ def losses_and_terms(
             h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
             logits = _checks.summable(logits)
             losses = torch.stack([cross_entropy(view, y[part]) for view in logits])
-            confidence = logits[0].softmax(-1).amax(-1)
+            confidence = log_probabilities(logits[0]).exp().amax(-1)
             found.append((losses.mean(0), _checks.summable(h), confidence))
     return LossesAndTerms(*(torch.cat(parts) for parts in zip(*found, strict=True)))

@@ -12,7 +12,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.side_pass import side_pass
+from dessl.surrogates.passes import side_pass
 from dessl.surrogates.targets import negative_log
 from dessl.surrogates.views import joint_logits, plain_view
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl.functional import entropy, kl_divergence
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.side_pass import side_pass
+from dessl.surrogates.passes import side_pass
 from dessl.surrogates.views import plain_view, row_logits
 
 Divergence = Literal["kl", "cross_entropy"]
@@ -24,7 +24,7 @@ class VAT(Surrogate):
     The clean prediction is the target and has no gradient; neither does r. With a fixed target, the
     cross-entropy is the Kullback-Leibler divergence plus the target's entropy, so that both
     divergences have the same gradient and differ only in the value of H. Only the clean pass
-    updates BatchNorm's running statistics (:func:`~dessl.surrogates.side_pass.side_pass`).
+    updates BatchNorm's running statistics (:func:`~dessl.surrogates.passes.side_pass`).
 
     The original's ξ is 1e-6. In float32 that is mostly rounding error: x + ξ·d equals x in most
     entries of an image. The default is 1e-2; a model in half precision needs ξ near 1.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.evaluated import evaluated
+from dessl.surrogates.passes import evaluated
 from dessl.surrogates.views import joint_logits, row_logits, strong_view, weak_view
 
 Targets = Literal["joint", "apart"]

@@ -87,6 +87,10 @@ class Rows(NamedTuple):
         y = one_hot(self.y_l, self.n_classes).double()
         return y if self.weights is None else y * self.weights[:, None]
 
+    def weights_of(self, some: Tensor) -> Tensor | None:
+        """The weights of some labels, as a fit to these alone would scale them: to a mean of 1."""
+        return None if self.weights is None else self.weights[some] / self.weights[some].mean()
+
 
 def checked_rows(
     x_l: ArrayLike,

@@ -128,13 +128,18 @@ class Trained(NamedTuple):
 
 
 class GivenTargets(Surrogate):
-    """Cross-entropy to targets looked up by row id, shared by the networks of a population."""
+    """Cross-entropy to targets looked up by row id, shared by the networks of a population.
+
+    Args:
+        targets: (n_rows, classes).
+        source: What they were made from, by which a resumed run is recognised.
+    """
 
     bounded_up_to = 0.0
 
-    def __init__(self, targets: Tensor) -> None:
+    def __init__(self, targets: Tensor, source: str = "") -> None:
         super().__init__()
-        self.targets = targets
+        self.targets, self.source = targets, source
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the cross-entropies (n,) and the logits (1, n, classes)."""
@@ -151,6 +156,7 @@ def trained_networks(
     n_classes: int,
     x_unlabelled: Tensor | None = None,
     seed: int = 0,
+    source: str = "",
     out: Path | None = None,
 ) -> list[Trained]:
     """Train one network for each lesson, and return them in order.
@@ -163,6 +169,8 @@ def trained_networks(
         n_classes: Number of classes.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
         seed: Seed of the first network; the others count up from it.
+        source: What the targets of the lessons were made from, such as a sha256: training is not
+            resumed with others.
         out: Folder for checkpoints, used to resume training; None to keep nothing.
     """
     groups: dict[tuple[int, int], list[int]] = {}
@@ -172,7 +180,7 @@ def trained_networks(
     for sizes, members in groups.items():
         its = [lessons[number] for number in members]
         data, draws, targets = _population_data(x, y, x_unlabelled, its, n_classes)
-        term = GivenTargets(targets)
+        term = GivenTargets(targets, source)
         plan = setting.plan(
             len(its[0].labelled),
             0 if x_unlabelled is None else len(x_unlabelled),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from dessl import _checks
 from dessl.teachers.base import (
     Classes,
     State,
@@ -63,8 +64,9 @@ class Gaussians:
         *,
         space: Space | None = None,
     ) -> None:
+        _checks.one_of("covariance", covariance, COVARIANCES)
         self.covariance: Covariance = covariance
-        self.mass = mass
+        self.mass = _checks.number("mass", mass, low=0)
         self.name = f"gaussians {covariance}" + ("" if math.isinf(mass) else f" mass={mass:g}")
         self._given = space
         self._space: Space | None = None
@@ -105,7 +107,7 @@ class Gaussians:
         for fold in torch.unique(folds[folds >= 0]).tolist():
             held = folds == fold
             y, unlabelled = rows.y_l[~held], torch.cat([z_u, z_l[held]])
-            counts = None if rows.weights is None else rows.weights[~held]
+            counts = rows.weights_of(~held)
             slopes = self._fitted(z_l[~held], y, unlabelled, counts)
             found[held] = _log_proba(z_l[held], slopes, Classes.of(y, n_classes, counts))
         return found

@@ -20,6 +20,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl.teachers.base import (
     Rows,
     State,
@@ -93,8 +94,8 @@ class Graph:
     """Diffusion of labels over nearest neighbours, with one α and one smoothing s.
 
     Args:
-        alpha: How far labels reach: a walk of t steps has weight α^t.
-        smoothing: s, how strongly rows with little mass are shrunk to the class shares.
+        alpha: How far labels reach: a walk of t steps has weight α^t, 0 < α < 1.
+        smoothing: s > 0, how strongly rows with little mass are shrunk to the class shares.
         edges: Edges shared with other graphs on the same rows; its own by default.
 
     >>> x = torch.cat([torch.linspace(0, 1, 20), torch.linspace(5, 6, 20)])[:, None]
@@ -110,8 +111,8 @@ class Graph:
     def __init__(
         self, alpha: float = 0.8, smoothing: float = 1.0, *, edges: SharedEdges | None = None
     ) -> None:
-        self.alpha = alpha
-        self.smoothing = smoothing
+        self.alpha = _checks.number("alpha", alpha, low=0, high=1, open_low=True, open_high=True)
+        self.smoothing = _checks.number("smoothing", smoothing, low=0, open_low=True)
         self.name = f"graph α={alpha:g} s={smoothing:g}"
         self.shared = edges or SharedEdges()
         self._memory: _Memory | None = None
@@ -146,8 +147,7 @@ class Graph:
             median = _median_mass(mass.sum(1)[unlabelled])
         else:  # mass that labelled rows get from themselves does not count
             median = _median_mass(mass.sum(1)[labelled] - y.sum(1).to(mass.device))
-        counts = None if rows.weights is None else rows.weights[used]
-        prior = class_prior(rows.y_l[used], n_classes, counts)
+        prior = class_prior(rows.y_l[used], n_classes, rows.weights_of(used))
         sigma, mass = edges.sigma.cpu(), mass.cpu()
         self._memory = _Memory(edges.space, edges.index.cpu(), sigma, mass, prior, median)
         return self
@@ -327,8 +327,7 @@ def settings_out_of_fold(
             held = folds == fold
             outside = totals[number].sum(0) - totals[number, fold]
             median = _median_mass(outside[torch.cat([labelled[held], unlabelled])])
-            counts = None if rows.weights is None else rows.weights[~held]
-            prior = class_prior(rows.y_l[~held], rows.n_classes, counts)
+            prior = class_prior(rows.y_l[~held], rows.n_classes, rows.weights_of(~held))
             here = (at[number].sum(0) - at[number, fold])[held].double()
             for turn, s in enumerate(smoothings):
                 place = number * len(smoothings) + turn

@@ -10,6 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl.teachers.base import (
     Classes,
     State,
@@ -27,6 +28,7 @@ KERNELS = ((0.5, STRENGTH), (1.0, STRENGTH), (0.5, 100.0))  # width and strength
 LANDMARKS = 500
 ROWS_AT_ONCE = 4096  # rows predicted at once
 LEAST_EIGENVALUE = 1e-6  # relative to the largest: anything below is rounding
+LEAST_DISTANCE = 1e-6  # relative to the longest row: copies are apart by rounding
 
 
 class Kernel:
@@ -49,8 +51,8 @@ class Kernel:
     def __init__(
         self, width: float = 1.0, strength: float = STRENGTH, *, space: Space | None = None
     ) -> None:
-        self.width = width
-        self.strength = strength
+        self.width = _checks.number("width", width, low=0, open_low=True)
+        self.strength = _checks.number("strength", strength, low=0, open_low=True)
         self.name = f"kernel h={width:g}" + ("" if strength == STRENGTH else f" C={strength:g}")
         self._given = space
         self._space: Space | None = None
@@ -68,9 +70,7 @@ class Kernel:
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z = self._space(rows.x_l).double()
         self._landmarks = z[:: -(-len(z) // LANDMARKS)].contiguous()
-        typical = torch.cdist(self._landmarks, self._landmarks)
-        middle = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
-        self._bandwidth = self.width * middle
+        self._bandwidth = self.width * _median_distance(self._landmarks)
         # U Λ^−½ of the kernel matrix, without directions that are only rounding.
         values, vectors = torch.linalg.eigh(self._similarities(self._landmarks))
         kept = values > LEAST_EIGENVALUE * values.max()
@@ -85,11 +85,9 @@ class Kernel:
         if self._space is None:
             raise not_fitted(self)
         blocks = torch.split(self._space(checked_columns("x", x)), ROWS_AT_ONCE)
-        return torch.cat([self._of_block(z.double()) for z in blocks])
-
-    def _of_block(self, z: Tensor) -> Tensor:
-        features = self._similarities(z) @ self._basis
-        return linear_log_proba(features, self._weights, self._classes)
+        features = (self._similarities(z.double()) @ self._basis for z in blocks)
+        found = [linear_log_proba(block, self._weights, self._classes) for block in features]
+        return torch.cat(found)
 
     def state(self) -> State:
         """Return the space, the landmarks and the weights."""
@@ -117,3 +115,13 @@ class Kernel:
         """Return k(z, landmark), (n, landmarks)."""
         distances = torch.cdist(z, self._landmarks) / self._bandwidth
         return (-distances.square() / 2).exp()
+
+
+def _median_distance(z: Tensor) -> float:
+    """The median distance between rows (n, d) that differ; 1 if all are equal."""
+    distances = torch.cdist(z, z)
+    apart = distances[distances > 0]
+    least = LEAST_DISTANCE * z.norm(dim=1).max()
+    if len(apart) and bool(apart.median() <= least):  # most rows are copies
+        apart = distances[distances > least]
+    return float(apart.median()) if len(apart) else 1.0

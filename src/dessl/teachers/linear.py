@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot, softplus
 
+from dessl import _checks
 from dessl.teachers.base import (
     Classes,
     State,
@@ -43,7 +44,7 @@ class Linear:
     uses_unlabelled = False
 
     def __init__(self, strength: float = 1.0, *, space: Space | None = None) -> None:
-        self.strength = strength
+        self.strength = _checks.number("strength", strength, low=0, open_low=True)
         self.name = f"linear C={strength:g}"
         self._given = space
         self._space: Space | None = None

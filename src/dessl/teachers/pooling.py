@@ -56,15 +56,18 @@ class Pooled:
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes), float64, for rows of the data."""
-        blocks = torch.split(x, ROWS_AT_ONCE)
-        return torch.cat([self._of_block(block) for block in blocks])
+        parts = []
+        for block in torch.split(x, ROWS_AT_ONCE):
+            found = self.of_members(block)
+            if self.weights.weights[self.weights.anchor]:
+                found[self.weights.anchor] = self.anchor_predict(block)
+            parts.append(self.weights.combine(found))
+        return torch.cat(parts)
 
-    def _of_block(self, x: Tensor) -> Tensor:
+    def of_members(self, x: Tensor) -> dict[str, Tensor]:
+        """Return the log-probabilities (n, classes) of each member but the anchor, by name."""
         columns = self.columns(x).cpu()
-        found = {name: teacher.predict_log_proba(columns) for name, teacher in self.members.items()}
-        if self.weights.weights[self.weights.anchor]:
-            found[self.weights.anchor] = self.anchor_predict(x)
-        return self.weights.combine(found)
+        return {name: teacher.predict_log_proba(columns) for name, teacher in self.members.items()}
 
     def state(self) -> State:
         """Return everything except the anchor and the columns, for safetensors and JSON.
@@ -260,8 +263,7 @@ def _ensembling(pool: Pooled, each_anchor: Predict, data: SemiData) -> float:
     in_memory = len(data.unlabelled_rows)  # others may be on disk
     numbers = data.unlabelled_rows if in_memory else data.labelled_rows
     x = data.x[numbers[:: -(-len(numbers) // SPREAD_ROWS)]]
-    columns, each = pool.columns(x).cpu(), each_anchor(x).double().cpu()
-    found = {name: one.predict_log_proba(columns) for name, one in pool.members.items()}
+    found, each = pool.of_members(x), each_anchor(x).double().cpu()
     weights, together = pool.weights, pool.anchor_predict(x).double().cpu()
     pools = torch.stack([weights.combine({**found, weights.anchor: one}) for one in each])
     pooled_together = weights.combine({**found, weights.anchor: together})

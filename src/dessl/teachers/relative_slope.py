@@ -22,13 +22,14 @@ LEAST_SQUARE = 1e-12  # mean square of q − p in a row: less is rounding
 
 
 class RelativeSlope(NamedTuple):
-    """The slopes of several teachers, (teachers,) each; 0 for one that is dropped.
+    """The slopes of several teachers, (teachers,) each.
 
     Attributes:
-        slope: β of the teachers, fitted jointly.
+        slope: β of the teachers that are kept, fitted jointly; 0 for one that is dropped, except
+            the last one if all are.
         standard_error: Standard error of β, robust to heteroscedasticity; infinite if unknown.
-        lam: λ for :func:`dessl.debiased_risk`, from the lower bounds; never negative, and their
-            sum is at most 1.
+        lam: λ for :func:`dessl.debiased_risk`, from the lower bounds; 0 for a teacher that is
+            dropped, and their sum is at most 1.
     """
 
     slope: Tensor

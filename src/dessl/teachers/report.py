@@ -1,6 +1,8 @@
 """PoolReport: the weight of each member of a pool, and the gain from the unlabelled rows.
 
-All scores are on labels that neither the members nor the weights were fitted on.
+All scores are on labels that the members were not fitted on, and the pool's on labels that its
+weights, settings and exponents were not fitted on either. The setting and the exponent of a member
+alone are chosen on the labels of its score, which is therefore slightly optimistic.
 """
 
 import math
@@ -81,7 +83,7 @@ class Member:
     Attributes:
         name: Name with its settings.
         weight: Weight in the pool, including its exponent; 0 if not used.
-        score: Out-of-fold cross-entropy of the member alone, calibrated.
+        score: Out-of-fold cross-entropy of the member alone, calibrated on the same labels.
         gain: Gain of the member alone over the anchor.
         uses_unlabelled: Whether it uses unlabelled rows.
     """

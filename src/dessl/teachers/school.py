@@ -32,6 +32,7 @@ from dessl.teachers.fold_networks import (
 )
 from dessl.teachers.other_models import OtherModels
 from dessl.teachers.space import Space
+from dessl.training.folder import sha256_of
 from dessl.training.progress import doing
 
 FEWEST_GOLD = 10
@@ -155,6 +156,7 @@ class School:
             n_classes=gold.n_classes,
             x_unlabelled=self.x_pool,
             seed=self.seed + 100,
+            source=sha256_of(*(one.values for one in self.answers)),
             out=None if self.out is None else self.out / "students",
         )
 
@@ -297,6 +299,7 @@ def imitating_networks(
         n_classes=answers.n_classes,
         x_unlabelled=x[there],
         seed=seed,
+        source=sha256_of(answers.values),
         out=out,
     )
     return [one.network for one in trained]

@@ -55,15 +55,15 @@ class Forest(NamedTuple):
 
     def mean_shares(self, x: Tensor) -> Tensor:
         """Return the trees' mean class shares (n, p), float64, of rows (n, d)."""
-        return torch.cat([self._of_block(block) for block in torch.split(x.float(), ROWS_AT_ONCE)])
-
-    def _of_block(self, x: Tensor) -> Tensor:
-        values = x.double()  # exact for float32: thresholds lie between float32 values
-        node = self.roots.expand(len(x), -1)
-        for _ in range(int(self.depth)):
-            goes_left = values.gather(1, self.column[node]) <= self.threshold[node]
-            node = torch.where(goes_left, self.left[node], self.right[node])
-        return self.shares[node].mean(1)
+        found = []
+        for block in torch.split(x.float(), ROWS_AT_ONCE):
+            values = block.double()  # exact for float32: thresholds lie between float32 values
+            node = self.roots.expand(len(block), -1)
+            for _ in range(int(self.depth)):
+                goes_left = values.gather(1, self.column[node]) <= self.threshold[node]
+                node = torch.where(goes_left, self.left[node], self.right[node])
+            found.append(self.shares[node].mean(1))
+        return torch.cat(found)
 
 
 class Trees:

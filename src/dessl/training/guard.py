@@ -160,19 +160,17 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: 
     """
     if not _may_run_away(plan) or lam <= surrogate.bounded_up_to:
         return ""
-    ways = _ways_out(plan, boundable=boundable)
-    if plan.online:  # λ stops at the bound
+    name, ways = type(surrogate).__name__, _ways_out(plan, boundable=boundable)
+    if not plan.online:
         return (
-            ""
-            if surrogate.bounded_up_to
-            else (
-                f"online=True keeps λ at 0: the debiased risk of {type(surrogate).__name__} has no "
-                f"lower bound at any λ above 0. To use it, {ways.removeprefix('or ')}."
-            )
+            f"λ = {lam:g} is past {name}'s bound, {surrogate.bounded_up_to:g}: the debiased risk "
+            f"has no lower bound there and may diverge. Lower lam, {ways}."
         )
+    if surrogate.bounded_up_to:  # λ stops there
+        return ""
     return (
-        f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
-        f"debiased risk has no lower bound there and may diverge. Lower lam, {ways}."
+        f"online=True keeps λ at 0: the debiased risk of {name} has no lower bound at any λ above "
+        f"0. To use it, {ways.removeprefix('or ')}."
     )
 
 

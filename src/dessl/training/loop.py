@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dessl import _checks
-from dessl.surrogates.base import forked
+from dessl.surrogates.base import forked, seed_generators
 from dessl.training.checkpoint import Checkpoint, save_checkpoint, save_sharded
 from dessl.training.folder import RunFolder, flat_identity
 from dessl.training.guard import DivergenceError
@@ -116,7 +116,8 @@ class Trainable(ABC):
         elif rank() == 0:
             torch.set_rng_state(random)
         else:  # the number of ranks changed: use draws that no rank has made
-            torch.manual_seed(hash((self.members[0].plan.seed, rank(), done)) % 2**63)
+            own = hash((self.members[0].plan.seed, rank(), done)) % 2**63
+            seed_generators(own, self.device)
         self.done = done
         self._zero -= seconds
         if self.device.type == "cuda":

@@ -3,8 +3,7 @@
 The store of ``torchrun`` outlives its processes, with the addresses of those that have died. Ranks
 that are started again would take these for the addresses of the living and fail to connect
 (pytorch/pytorch#135712, #167288), and no variable counts the attempts consistently on all hosts. So
-the
-ranks first agree on an unused name, under which all that follows is stored:
+the ranks first agree on an unused name, under which all that follows is stored:
 
     rank r   shows a random token
     rank 0   calls a random name, with the tokens that it sees

@@ -101,9 +101,8 @@ class Muon(torch.optim.Optimizer):
                 continue
             updates = self._updates(weights, group)
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-            alike: dict[
-                torch.Size, list[tuple[Tensor, Tensor]]
-            ] = {}  # weights of one shape, processed together
+            # Weights of one shape are processed together.
+            alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
             for weight, update in zip(weights, updates, strict=True):
                 alike.setdefault(update.shape, []).append((weight, update))
             for shape, pairs in alike.items():

@@ -25,7 +25,7 @@ from dessl.theory import optimal_lambda_gradient
 from dessl.training.plan import TrainPlan
 from dessl.training.watch import validation_ids
 
-MOST_ROWS = 512  # validation rows used: their gradients are in memory together
+MOST_ROWS = 512  # validation rows used, evenly spaced: their gradients are in memory together
 STEP = 0.5  # share of the way from the last λ to the new estimate
 
 
@@ -73,8 +73,11 @@ def last_layer_gradients(
     """
     if data.validation is None:
         raise ValueError("online λ needs validation rows; the data has none.")
-    x, y = data.validation.x[:MOST_ROWS], data.validation.y[:MOST_ROWS]
-    rows = Rows(x, validation_ids(data)[:MOST_ROWS])
+    n = len(data.validation.y)
+    few = min(n, MOST_ROWS)
+    some = torch.arange(few, device=data.device) * n // few  # rows may be sorted by class
+    x, y = data.validation.x[some], data.validation.y[some]
+    rows = Rows(x, validation_ids(data)[some])
     with (
         evaluating(model),
         torch.enable_grad(),

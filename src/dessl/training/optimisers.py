@@ -54,11 +54,12 @@ class AdamW(torch.optim.AdamW):
     add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
     state_dict = _undecorated(torch.optim.AdamW.state_dict)
     load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
+    _step = _undecorated(torch.optim.AdamW.step)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move all parameters by their gradients."""
-        _undecorated(torch.optim.AdamW.step)(self, closure)
+        self._step(closure)
 
 
 MEMORY: dict[type, set[str]] = {  # state kept per parameter

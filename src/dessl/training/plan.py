@@ -104,9 +104,8 @@ class TrainPlan:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if isinstance(
-                value := getattr(self, field.name), np.generic
-            ):  # JSON does not accept it
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # JSON does not accept it
                 object.__setattr__(self, field.name, value.item())
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         object.__setattr__(self, "ramp", _ramp_from(self.ramp))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.surrogates.base import forked
+from dessl.surrogates.base import forked, seed_generators
 from dessl.training.checkpoint import save_checkpoint
 from dessl.training.division import divided, part_of
 from dessl.training.folder import RunFolder, data_identity, locked_folder
@@ -206,21 +206,21 @@ def built_population(
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Population:
     """Return runs of one batch shape before their first step, sorted by risk."""
-    models = [_built(factory, run.seed).to(data.device).train() for run in runs]
+    models = [_built(factory, run.seed, data.device).train() for run in runs]
     check_stackable(surrogate, models, data, fast=data.device.type == "cuda")
     return Population(models, surrogate, data, runs, plan, transform)
 
 
-def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
+def _built(factory: Callable[[], nn.Module], seed: int, device: torch.device) -> nn.Module:
     """A run's own model, copied since a function may return the same module every time."""
-    torch.manual_seed(seed)
+    seed_generators(seed, device)
     built = factory if isinstance(factory, nn.Module) else factory()
     if built is factory or not isinstance(built, nn.Module):
         raise TypeError(
             "model must be a function that builds an nn.Module, for each run its own; got "
             f"{type(built).__name__}. Pass a function, such as lambda: MLP(4, 2)."
         )
-    return copy.deepcopy(built)
+    return copy.deepcopy(built).to(device)
 
 
 @contextmanager

@@ -186,9 +186,8 @@ class PopulationStep:
         squares = [torch.linalg.vector_norm(g.flatten(1), dim=1).square() for g in gradients]
         kept = (scores.h.detach().view(len(rows), -1) != 0).double()
         norm = torch.stack(squares).sum(0).sqrt()
-        wide = Risk(
-            *(part.detach().double() for part in risk)
-        )  # one type, so that one kernel joins
+        # One type, so that one kernel joins them.
+        wide = Risk(*(part.detach().double() for part in risk))
         self.totals.add(wide, kept, self.rows.labelled, norm.double())
         self._rate.copy_(self._rates[self._done][0])
         self.optimiser.step()

@@ -299,9 +299,8 @@ def is_first_to_print(line: str) -> bool:
     """
     first = True
     for store in _stores[-1:]:
-        with suppress(
-            RuntimeError
-        ):  # the store is gone with its host: printing twice is better than never
+        # If the store is gone with its host, printing twice is better than never.
+        with suppress(RuntimeError):
             first = store.add(f"dessl said {line}", 1) == 1
     return first
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.surrogates.base import Rows, forked
+from dessl.surrogates.base import Rows, forked, seed_generators
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.folder import RunFolder, data_identity, locked_folder, parts_identity
@@ -104,9 +104,9 @@ def train(
         transform = levels
     first = rank() == 0
     with _seeded(plan.seed, data.device), locked_folder(out if first else None) as folder:
-        model = _built(model, plan.seed)
-        if not first:
-            torch.manual_seed(hash((plan.seed, rank())) % 2**63)  # each rank has its own dropout
+        model = _built(model, plan.seed, data.device)
+        if not first:  # each rank has its own dropout
+            seed_generators(hash((plan.seed, rank())) % 2**63, data.device)
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
@@ -349,7 +349,9 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
         )
 
 
-def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+def _built(
+    model: nn.Module | Callable[[], nn.Module], seed: int, device: torch.device
+) -> nn.Module:
     if isinstance(model, nn.Module):
         return model
     built = model() if callable(model) else model
@@ -357,7 +359,8 @@ def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         raise TypeError(
             f"model must be an nn.Module or a function that builds one; got {type(built).__name__}."
         )
-    torch.manual_seed(seed)  # so that dropout is the same whether the model was given or built
+    # So that dropout is the same whether the model was given or built.
+    seed_generators(seed, device)
     return built
 
 
@@ -372,7 +375,7 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     cudnn.benchmark = before or device.type == "cuda"
     try:
         with forked(device):
-            torch.manual_seed(seed)
+            seed_generators(seed, device)
             yield
     finally:
         cudnn.benchmark = before

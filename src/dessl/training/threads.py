@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 
 import torch
 
 _inside: ContextVar[bool] = ContextVar("inside one_thread", default=False)
+# PyTorch's number before, for each of the user's threads that is inside. A thread that enters while
+# another is inside would read the 1 of the other, and leave it to all threads begun later.
+_before: list[int] = []
+_lock = Lock()
 
 
 @contextmanager
@@ -29,11 +34,14 @@ def one_thread(*, when: bool = True) -> Iterator[None]:
     import scipy.linalg  # noqa: F401 (its threads are known once it is loaded)
     from threadpoolctl import threadpool_limits
 
-    before, token = torch.get_num_threads(), _inside.set(True)
+    with _lock:
+        _before.append(_before[0] if _before else torch.get_num_threads())
+    token = _inside.set(True)
     torch.set_num_threads(1)
     try:
         with threadpool_limits(1, user_api="blas"):
             yield
     finally:
         _inside.reset(token)
-        torch.set_num_threads(before)
+        with _lock:
+            torch.set_num_threads(_before.pop())

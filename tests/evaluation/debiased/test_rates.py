@@ -146,3 +146,9 @@ def test_a_class_that_is_never_found_is_warned_of() -> None:
     y = np.where(np.arange(30) == 0, 2, np.arange(30) % 2)
     with pytest.warns(NarrowIntervalWarning, match="no labelled row of class 2 is predicted"):
         estimate_metric("macro_f1", p, y)
+
+
+def test_influences_are_computed_where_the_predictions_are(predictions) -> None:
+    p, y = predictions(n=80)
+    metric, _ = rate_metric("auc", p, y, positive=1)
+    assert metric.values(p.double().to("meta")).device.type == "meta"

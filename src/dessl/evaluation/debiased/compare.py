@@ -236,8 +236,7 @@ def held_out_comparison(
     >>> round(found.difference, 2), found.clear, found.n
     (-0.36, True, 30)
     """
-    request = MetricRequest("brier", None, None, checked_clip("brier", CLIP))
-    how = HowLabelled(propensity, None, None)
+    request, how = MetricRequest("brier"), HowLabelled(propensity)
     sample, kind, design = prepared(request, (probabilities, complete_case), y, (), how)
     fit = compared_fit(sample, design)
     fit = fit._replace(value=fit.value + gain)

@@ -31,9 +31,8 @@ class Tail(NamedTuple):
 
     def rank(self, draws: int) -> int:
         """The 0-based index, among the sorted draws, of the tail's quantile."""
-        rank = math.floor(
-            self.probability * (draws + 1) + 1e-9
-        )  # 0.05/2 · 1000 is 25 only after rounding
+        # 0.05/2 · 1000 is 25 only after rounding.
+        rank = math.floor(self.probability * (draws + 1) + 1e-9)
         if rank == 0:
             least = math.ceil(1 / self.probability - 1e-9) - 1
             raise ValueError(

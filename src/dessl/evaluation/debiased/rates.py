@@ -268,8 +268,9 @@ def _distribution(values: Tensor, weights: Tensor) -> Influence:
     mass = torch.cat([weights.new_zeros(1), (weights[order] / weights.sum()).cumsum(0)])
 
     def below(s: Tensor) -> Tensor:
-        left, right = (torch.searchsorted(ordered, s, right=side) for side in (False, True))
-        return (mass[left] + mass[right]) / 2
+        places, shares = ordered.to(s.device), mass.to(s.device)
+        left, right = (torch.searchsorted(places, s, right=side) for side in (False, True))
+        return (shares[left] + shares[right]) / 2
 
     return below
 

@@ -174,7 +174,7 @@ def debiased_ece(
     confidence, correct = _top_label(probabilities, y, bins)
     index = bin_index(confidence, bin_edges(confidence, bins, spacing))
     estimate = debiased_calibration(confidence, correct, index, norm)
-    return max(0.0, estimate) if estimate == estimate else estimate
+    return estimate if math.isnan(estimate) else max(0.0, estimate)
 
 
 def debiased_calibration(

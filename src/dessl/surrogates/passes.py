@@ -1,0 +1,66 @@
+"""Other passes through a model: one that changes no buffers, and one in evaluation mode."""
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from dessl.surrogates.base import Model
+from dessl.surrogates.smooth import SmoothedModel
+
+
+def side_pass(model: Model) -> Model:
+    """Return the model with separate buffers, copied for each pass and discarded after it.
+
+    In training mode BatchNorm uses the batch's statistics as usual, but does not update the running
+    ones. Parameters are the model's own and get gradients. The model itself is not modified, so
+    this can be compiled and captured in a CUDA graph. A plain function is returned unchanged: its
+    buffers, if it has any, are not visible.
+
+    >>> norm = nn.BatchNorm1d(2)
+    >>> y = side_pass(norm)(torch.randn(8, 2) + 5)
+    >>> norm.running_mean, norm.num_batches_tracked
+    (tensor([0., 0.]), tensor(0))
+    """
+    if isinstance(model, SmoothedModel):
+        return SmoothedModel(side_pass(model.model), model.epsilon)
+    if not isinstance(model, nn.Module):
+        return model
+
+    def call(x: Tensor) -> Tensor:
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        logits: Tensor = functional_call(model, buffers, (x,))
+        return logits
+
+    return call
+
+
+def evaluated(model: Model) -> Model:
+    """Return the model in evaluation mode, without gradients: no dropout, running statistics.
+
+    Only the modules' ``training`` is switched, and restored after each pass, so this can be
+    compiled and captured in a CUDA graph. A plain function is called unchanged.
+
+    >>> norm = nn.BatchNorm1d(1)
+    >>> evaluated(norm)(torch.tensor([[3.0], [5.0]])).round().flatten().tolist()
+    [3.0, 5.0]
+    >>> norm.training, norm.num_batches_tracked.item()
+    (True, 0)
+    """
+    if isinstance(model, SmoothedModel):
+        return SmoothedModel(evaluated(model.model), model.epsilon)
+    if not isinstance(model, nn.Module):
+        return torch.no_grad()(model)
+
+    def call(x: Tensor) -> Tensor:
+        modes = [(module, module.training) for module in model.modules()]
+        try:
+            for module, _ in modes:
+                module.training = False
+            with torch.no_grad():
+                logits: Tensor = model(x)
+        finally:
+            for module, mode in modes:
+                module.training = mode
+        return logits
+
+    return call
