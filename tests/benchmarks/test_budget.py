@@ -39,7 +39,9 @@ def test_counts_by_hand(budget: ModuleType) -> None:
     folder = ROOT / "results" / "cifar10-pseudo-label" / "runs"
     assert share["runs"] == len(list(folder.glob("*.json")))
     assert share["runs of the paper"] == 5 * (1 + 2 * 15)  # splits × (complete case + two risks)
-    assert share["steps of a run, %"] == 18  # 36 of 200 epochs
+    assert share["steps of a run, %"] == 100
+    short = budget.share_of("consistency-cifar10")
+    assert short["steps of a run, %"] == 0.8  # 4,000 of 500,000
 
 
 def test_new_numbers_leave_the_words_of_a_row(budget: ModuleType) -> None:
