@@ -1,5 +1,7 @@
+import time
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from sklearn.naive_bayes import GaussianNB
@@ -170,3 +172,33 @@ def test_copies_do_not_choose_for_each_other() -> None:
         step = (losses * weights)[:, others].sum(1).argmin()
         expected = logits[step, row].double().log_softmax(0)
         assert found[place].numpy() == pytest.approx(expected.numpy())
+
+
+@pytest.mark.parametrize("teacher", [Trees(trees=5), Linear(1.0), Kernel()], ids=lambda t: t.name)
+def test_folds_fitted_at_once_give_the_same_predictions(
+    teacher: Teacher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    g = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 4, generator=g), torch.arange(60) % 3
+    folds, threads = stratified_folds(y), torch.get_num_threads()
+    together = out_of_fold(teacher, x, y, x[:0], folds, 3)
+    assert torch.get_num_threads() == threads
+    monkeypatch.setattr("dessl.teachers.crossfit.AT_ONCE", 1)
+    assert torch.equal(together, out_of_fold(teacher, x, y, x[:0], folds, 3))
+
+
+def test_a_classifier_of_the_user_is_fitted_one_fold_at_a_time() -> None:
+    inside, most = [], []
+
+    class Watched(GaussianNB):
+        def fit(self, x: np.ndarray, y: np.ndarray) -> "Watched":
+            inside.append(1)
+            most.append(len(inside))
+            super().fit(x, y)
+            time.sleep(0.01)
+            inside.pop()
+            return self
+
+    x, y = torch.randn(40, 2), torch.arange(40) % 2
+    out_of_fold(FromClassifier(Watched()), x, y, x[:0], stratified_folds(y), 2)
+    assert most == [1] * 5

@@ -9,16 +9,20 @@ is chosen by the fold's other rows (:func:`selected_by_others`).
 
 import copy
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dessl.teachers.base import OwnFolds, Teacher
+from dessl.teachers.base import OwnFolds, Saveable, Teacher
 from dessl.teachers.graph import Graph, labelled_rows, settings_out_of_fold
 from dessl.teachers.rows import SomeRows
+from dessl.training.threads import one_thread
 
 FOLDS = 5
+AT_ONCE = 2  # folds fitted at the same time
 
 
 def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
@@ -93,7 +97,8 @@ def out_of_fold(
         return teacher.out_of_fold(x_l, y_l, others, folds, n_classes, **weighted(weights))
     found = torch.full((len(y_l), n_classes), torch.nan, dtype=torch.float64)
     ignores = getattr(teacher, "ignores_x_u", False)
-    for fold in torch.unique(folds[folds >= 0]).tolist():
+
+    def predict_fold(fold: int) -> None:
         held = folds == fold
         # Rows that a teacher does not use are not copied: there may be a million.
         unlabelled = others if ignores else torch.cat([others, x_l[held]])
@@ -102,6 +107,16 @@ def out_of_fold(
         found[held] = _checked(
             own.predict_log_proba(x_l[held]), teacher, int(held.sum()), n_classes
         )
+
+    # A classifier of the user may not be safe to fit in two threads.
+    at_once = AT_ONCE if isinstance(teacher, Saveable) else 1
+    with one_thread(when=at_once > 1), ThreadPoolExecutor(at_once, "dessl-folds") as pool:
+        jobs = [
+            pool.submit(copy_context().run, predict_fold, fold)
+            for fold in torch.unique(folds[folds >= 0]).tolist()
+        ]
+        for job in jobs:
+            job.result()
     return found
 
 
