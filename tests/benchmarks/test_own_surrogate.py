@@ -1,17 +1,18 @@
 """The committed shares are what the page's own code gives."""
 
 import json
-import runpy
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def test_the_first_draw_again() -> None:
+def test_the_first_draw_again(script: Callable[[str], ModuleType]) -> None:
     committed = json.loads((BENCHMARKS / "results" / "own_surrogate.json").read_text())
-    again = runpy.run_path(str(BENCHMARKS / "own_surrogate.py"))["shares"](seed=0)
+    again = script("own_surrogate").shares(seed=0)
     assert again == pytest.approx(committed["draws"][0], abs=0.01)  # other versions, other sums
     for risk, ends in committed["topics found"].items():
         found = [draw[risk] for draw in committed["draws"]]
