@@ -15,7 +15,6 @@ Appends one line of JSON per run to RUNS; runs that are already there are skippe
 import argparse
 import json
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from dessl.data import SemiData
 from dessl.teachers import learn_from_answers
 from machine import machine
 from outside_teacher import answers_of
-from teacher_judge import SETTING
+from teacher_judge import SETTING, all_runs
 
 COLUMNS, CLASSES, UNLABELLED, TEST = 4, 3, 500, 4_000
 GOLD, TEACHERS = (60, 200), ("biased 0.6", "shuffled")
@@ -139,19 +138,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the summary")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines = options.file.read_text().splitlines() if options.file.exists() else []
-    records = {record["seed"]: record for record in map(json.loads, lines)}
-    end = time.monotonic() + 60 * options.minutes
-    for seed in range(options.first, options.first + options.runs):
-        if seed not in records and time.monotonic() < end:
-            records[seed] = measured(seed)
-            with options.file.open("a") as file:
-                file.write(json.dumps(records[seed]) + "\n")
-    found = summary(list(records.values()))
+    seeds = range(options.first, options.first + options.runs)
+    records = all_runs(options.file, seeds, measured, options.minutes)
+    found = summary(records)
     print(page(found))
     if options.out:
         write_whole(options.out / "student_accuracy.md", page(found))
-        entries = {"machine": machine(), "summary": found, "runs": list(records.values())}
+        entries = {"machine": machine(), "summary": found, "runs": records}
         write_whole(options.out / "student_accuracy.json", json.dumps(entries) + "\n")
 
 

@@ -12,6 +12,9 @@ Appends one line of JSON per run to RUNS; runs that are already there are skippe
 
 import argparse
 import json
+import math
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,24 @@ def measured(seed: int) -> dict[str, Any]:
     }
 
 
+def all_runs(
+    place: Path,
+    seeds: Iterable[int],
+    measured: Callable[[int], dict[str, Any]],
+    minutes: float = math.inf,
+) -> list[dict[str, Any]]:
+    """The runs in a file of JSON lines, after those of other seeds are measured and appended."""
+    lines = place.read_text().splitlines() if place.exists() else []
+    records = {record["seed"]: record for record in map(json.loads, lines)}
+    end = time.monotonic() + 60 * minutes
+    for seed in seeds:
+        if seed not in records and time.monotonic() < end:
+            records[seed] = measured(seed)
+            with place.open("a") as file:
+                file.write(json.dumps(records[seed]) + "\n")
+    return list(records.values())
+
+
 def main() -> None:
     """Run what is not there yet, then sum up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -69,14 +90,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the summary")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lines = options.file.read_text().splitlines() if options.file.exists() else []
-    records = {record["seed"]: record for record in map(json.loads, lines)}
-    for seed in range(options.first, options.first + options.runs):
-        if seed not in records:
-            records[seed] = measured(seed)
-            with options.file.open("a") as file:
-                file.write(json.dumps(records[seed]) + "\n")
-    found = list(records.values())
+    found = all_runs(options.file, range(options.first, options.first + options.runs), measured)
     text = f"# A teacher that knows nothing\n\n{len(found)} runs.\n\n{judges(found)}\n\n"
     text += f"What gates of other heights would have kept:\n\n{gates(found, OURS, 'student')}\n"
     print(text)

@@ -240,13 +240,28 @@ def row_groups(groups: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor | No
     """The given group numbers (n,) as int64; None for none."""
     if groups is None:
         return None
+    return torch.from_numpy(group_numbers(groups, len(x), "row")).to(x.device)
+
+
+def group_numbers(groups: Any, n: int, rows: str) -> NDArray[np.int64]:
+    """Return a number for the group of each of n rows, the same where the given values are.
+
+    Args:
+        groups: Numbers or text, (n,).
+        n: Number of rows.
+        rows: What an error calls one of them.
+
+    >>> group_numbers(["b", "a", "b"], 3, "row").tolist()
+    [1, 0, 1]
+    """
     array = groups.numpy(force=True) if isinstance(groups, Tensor) else np.asarray(groups)
-    if array.shape != (len(x),):
+    if array.shape != (n,):
         raise ValueError(
-            f"groups must have one value for each row, shape ({len(x)},); got shape {array.shape}."
+            f"groups must have one value for each {rows}, shape ({n},); got shape {array.shape}."
         )
-    _, numbers = np.unique(array, return_inverse=True)
-    return torch.from_numpy(numbers.astype(np.int64)).to(x.device)
+    if array.dtype == object:
+        array = array.astype(str)
+    return np.unique(array, return_inverse=True)[1].astype(np.int64)
 
 
 def row_propensity(

@@ -18,6 +18,7 @@ from torch import nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.formats.encoding import TableEncoding
+from dessl.data.parts import group_numbers
 from dessl.estimator.callers import warn_of_numbered, warn_of_scored
 from dessl.estimator.inputs import Inputs, new_rows
 from dessl.estimator.stored import model_folder, restored, stored_details
@@ -31,7 +32,7 @@ from dessl.estimator.targets import (
     labelled_accuracy,
     teachers_answers,
 )
-from dessl.estimator.weights import WeightedRows, group_numbers, weighted_rows
+from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.export import Exported, export_model
 from dessl.export.files import Format
 from dessl.objective import RiskKind
@@ -215,7 +216,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if propensity is not None:
             propensity = given_propensity(propensity, codes, given.n_more)
-        together = None if groups is None else group_numbers(groups, given.n, given.n_more)
+        together = None
+        if groups is not None:  # each row of X_unlabelled has its own
+            numbers = group_numbers(groups, given.n, "row of X")
+            together = np.append(numbers, given.n + np.arange(given.n_more))
         weighted = weighted_rows(rows, codes, weights, self.classes_, together)
         return self._fit(weighted, encoding, propensity)
 

@@ -97,23 +97,6 @@ def weighted_rows(
     return WeightedRows(x[chosen], codes[chosen], together, ids, per_row)
 
 
-def group_numbers(groups: Any, n: int, n_more: int) -> NDArray[np.int64]:
-    """Return a number for each row's group, (n + n_more,); each further row has its own.
-
-    >>> group_numbers(["a", "b", "a"], 3, 2).tolist()
-    [0, 1, 0, 3, 4]
-    """
-    array = np.asarray(groups)
-    if array.shape != (n,):
-        raise ValueError(
-            f"groups must have one value for each row of X, shape ({n},); got shape {array.shape}."
-        )
-    if array.dtype == object:
-        array = array.astype(str)
-    _, numbers = np.unique(array, return_inverse=True)
-    return np.concatenate([numbers, n + np.arange(n_more)]) if n_more else numbers
-
-
 def _ids(
     originals: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64], n: int
 ) -> NDArray[np.int64]:
