@@ -25,13 +25,14 @@ def strong(x: Tensor, generator: torch.Generator) -> Tensor:
 class Transcribed:
     """SoftMatch's state in NumPy."""
 
-    def __init__(self, n_classes: int, momentum: float) -> None:
-        self.momentum = momentum
+    def __init__(self, prior: list[float], momentum: float) -> None:
+        n_classes = len(prior)
+        self.momentum, self.prior = momentum, prior
         self.mu, self.variance = 1 / n_classes, 1.0
         self.mean = np.full(n_classes, 1 / n_classes)
 
     def confidence(self, p: np.ndarray) -> float:
-        aligned = [p[k] / len(p) / self.mean[k] for k in range(len(p))]
+        aligned = [p[k] * self.prior[k] / self.mean[k] for k in range(len(p))]
         return max(aligned) / sum(aligned)
 
     def step(self, p: np.ndarray) -> None:
@@ -42,11 +43,12 @@ class Transcribed:
         self.mean = m * self.mean + (1 - m) * p.mean(0)
 
 
+@pytest.mark.parametrize("prior", [None, [0.7, 0.2, 0.1]])
 @pytest.mark.parametrize("n_sigma", [1.0, 2.0])
-def test_it_is_its_equation_step_after_step(n_sigma: float) -> None:
-    softmatch = SoftMatch(0.6, n_sigma=n_sigma, weak=weak, strong=strong)
+def test_it_is_its_equation_step_after_step(n_sigma: float, prior: list[float] | None) -> None:
+    softmatch = SoftMatch(0.6, prior=prior, n_sigma=n_sigma, weak=weak, strong=strong)
     softmatch.prepare(MODEL, 50, 3)
-    state = Transcribed(3, 0.6)
+    state = Transcribed(prior or [1 / 3] * 3, 0.6)
     draws = torch.Generator().manual_seed(2)
     for _ in range(4):
         x = 2 * torch.randn(50, 6, generator=draws, dtype=torch.float64)
@@ -73,6 +75,23 @@ def test_a_confident_row_has_weight_one_and_labels_are_not_aligned() -> None:
     h = softmatch(lambda x: x, Rows(p.log(), torch.tensor([0]))).h
     # Aligned, class 1 has 3 / 4.75 > μ = ⅓; the label is still class 0, the arg-max of p.
     assert h.item() == pytest.approx(-math.log(0.2))
+
+
+def test_with_the_classes_own_frequencies_no_class_is_favoured() -> None:
+    """Predictions that follow the prior are not changed by alignment; a flat one favours rare."""
+    p = torch.tensor([[0.55, 0.45]], dtype=torch.float64)
+    confidences = []
+    for prior in ([0.9, 0.1], None):
+        softmatch = SoftMatch(prior=prior)
+        softmatch.prepare(MODEL, 1, 2)
+        softmatch.mean.copy_(torch.tensor([0.9, 0.1]))
+        confidences.append(softmatch._confidence(p.log()).item())
+    assert confidences == pytest.approx([0.55, 0.45 / 0.1 / (0.45 / 0.1 + 0.55 / 0.9)])
+
+
+def test_a_prior_of_other_classes_is_refused() -> None:
+    with pytest.raises(ValueError, match="one probability for each of the 3 classes; got 2"):
+        SoftMatch(prior=[0.5, 0.5]).prepare(MODEL, 1, 3)
 
 
 def test_equal_confidences_leave_a_weight() -> None:

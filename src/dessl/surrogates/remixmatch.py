@@ -11,7 +11,7 @@ from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.mixmatch import mostly_own
 from dessl.surrogates.passes import side_pass
 from dessl.surrogates.state import device_of, move_towards, prepared
-from dessl.surrogates.targets import aligned, sharpened
+from dessl.surrogates.targets import aligned, checked_prior, prior_of_classes, sharpened
 from dessl.surrogates.views import joint_logits, strong_view, weak_view
 
 
@@ -76,7 +76,7 @@ class ReMixMatch(Surrogate):
         super().__init__(seed=seed)
         self.weak = weak
         self.strong = strong
-        self.prior = None if prior is None else _checked_prior(prior)
+        self.prior = checked_prior(prior)
         self.augmentations = _checks.whole_number("augmentations", augmentations, low=1)
         self.temperature = _checks.number("temperature", temperature, low=0.0, open_low=True)
         self.alpha = _checks.number("alpha", alpha, low=0.0, open_low=True)
@@ -87,15 +87,9 @@ class ReMixMatch(Surrogate):
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
         """Start with a uniform running mean."""
-        flat = [1 / n_classes] * n_classes
-        prior = flat if self.prior is None else self.prior
-        if len(prior) != n_classes:
-            raise ValueError(
-                f"prior must hold one probability for each of the {n_classes} classes; "
-                f"got {len(prior)}."
-            )
-        self.class_prior = torch.tensor(prior, device=device_of(model))
-        self.mean = torch.tensor(flat, device=device_of(model))
+        device = device_of(model)
+        self.class_prior = prior_of_classes(self.prior, n_classes, device)
+        self.mean = prior_of_classes(None, n_classes, device)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits of the weak and the first strong view, (2, n, classes)."""
@@ -120,10 +114,3 @@ class ReMixMatch(Surrogate):
     def _aligned(self, log_p: Tensor) -> Tensor:
         mean = prepared(self, "mean", log_p)
         return aligned(log_p, mean, prepared(self, "class_prior", log_p))
-
-
-def _checked_prior(prior: Sequence[float]) -> tuple[float, ...]:
-    values = tuple(_checks.number("prior", value, low=0.0, open_low=True) for value in prior)
-    if abs(sum(values) - 1) > 1e-6:
-        raise ValueError(f"prior must sum to 1; got {sum(values):g}. Divide it by its sum.")
-    return values

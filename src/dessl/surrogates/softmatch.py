@@ -1,5 +1,7 @@
 """SoftMatch: H(x) = w(x) · −log p(arg max p(x₁) | x₂), w a truncated Gaussian of the confidence."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,13 @@ from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Rows, Scores, View
 from dessl.surrogates.state import device_of, move_towards, prepared
-from dessl.surrogates.targets import aligned, confident_labels, negative_log
+from dessl.surrogates.targets import (
+    aligned,
+    checked_prior,
+    confident_labels,
+    negative_log,
+    prior_of_classes,
+)
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import Targets, WeakToStrong
 
@@ -16,14 +24,15 @@ class SoftMatch(WeakToStrong):
     """Cross-entropy to the weak view's label, weighted by its confidence (Chen et al., 2023).
 
     H(x) = w(x) · −log p(k|x₂), k = arg max_y p(y|x₁), with the confidence c(x) = max_y q(y) of the
-    uniformly aligned q(y) ∝ p(y|x₁) / p̃(y), and
+    aligned q(y) ∝ p(y|x₁) π(y) / p̃(y), and
 
         w(x) = exp(−(min(c(x) − μ, 0))² / (2 σ² / s²)),
         μ ← m μ + (1 − m) mean c,    σ² ← m σ² + (1 − m) var c,    p̃ ← m p̃ + (1 − m) mean p(·|x₁).
 
     μ and p̃ start at 1/K, σ² at 1. State: μ, σ² and p̃, updated after the step from all its rows,
     including labelled ones; the original updates them from unlabelled rows and before they are
-    used.
+    used, and its π is uniform. If classes are not equally frequent, a uniform π gives rows of rare
+    classes larger weights; with their true frequencies as π, no class is favoured.
 
     L is computed on both views, ½ + ½. The label is hard and w ≤ 1, so on rows whose pseudo-label
     is right L − λH ≥ −(½ − λw) log p(y|x₂) is bounded below up to λ = ½; if it is wrong, for no λ >
@@ -31,6 +40,7 @@ class SoftMatch(WeakToStrong):
 
     Args:
         momentum: m.
+        prior: π, one probability for each class; uniform if not given.
         n_sigma: s; a row that is 1/s deviations below the mean has weight exp(−½).
         weak: View that pseudo-labels are computed from.
         strong: View that is trained on them.
@@ -48,11 +58,13 @@ class SoftMatch(WeakToStrong):
     mu: Tensor | None
     variance: Tensor | None
     mean: Tensor | None
+    class_prior: Tensor | None
 
     def __init__(
         self,
         momentum: float = 0.999,
         *,
+        prior: Sequence[float] | None = None,
         n_sigma: float = 2.0,
         weak: View = weak_view,
         strong: View = strong_view,
@@ -61,17 +73,20 @@ class SoftMatch(WeakToStrong):
     ) -> None:
         super().__init__(weak=weak, strong=strong, targets=targets, seed=seed)
         self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0)
+        self.prior = checked_prior(prior)
         self.n_sigma = _checks.number("n_sigma", n_sigma, low=0.0, open_low=True)
         self.register_buffer("mu", None)
         self.register_buffer("variance", None)
         self.register_buffer("mean", None)
+        self.register_buffer("class_prior", None)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
         """Start with μ = 1/K, σ² = 1 and a flat p̃."""
         device = device_of(model)
         self.mu = torch.tensor(1 / n_classes, device=device)
         self.variance = torch.tensor(1.0, device=device)
-        self.mean = torch.full((n_classes,), 1 / n_classes, device=device)
+        self.mean = prior_of_classes(None, n_classes, device)
+        self.class_prior = prior_of_classes(self.prior, n_classes, device)
 
     def h(self, weak: Tensor, strong: Tensor) -> Tensor:
         """Return H (n,) from the logits of the weak and the strong view, (n, classes)."""
@@ -95,6 +110,5 @@ class SoftMatch(WeakToStrong):
         move_towards(prepared(self, "mean", log_p), log_p.exp().mean(0), share)
 
     def _confidence(self, log_p: Tensor) -> Tensor:
-        mean = prepared(self, "mean", log_p)
-        flat = torch.full_like(mean, 1 / len(mean))
-        return aligned(log_p, mean, flat).amax(-1).exp()
+        mean, prior = (prepared(self, name, log_p) for name in ("mean", "class_prior"))
+        return aligned(log_p, mean, prior).amax(-1).exp()

@@ -3,8 +3,12 @@
 All take log-probabilities, shape (..., classes).
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+
+from dessl import _checks
 
 
 def confident_labels(log_p: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,3 +50,30 @@ def aligned(log_p: Tensor, running: Tensor, prior: Tensor) -> Tensor:
     # A class that is never predicted has a running mean that underflows to zero in the end.
     log_running = running.clamp(min=torch.finfo(running.dtype).tiny).log()
     return (log_p.detach() + prior.log() - log_running).log_softmax(-1)
+
+
+def checked_prior(prior: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return the classes' probabilities as a tuple; None, for a uniform one, stays None."""
+    if prior is None:
+        return None
+    values = tuple(_checks.number("prior", value, low=0.0, open_low=True) for value in prior)
+    if abs(sum(values) - 1) > 1e-6:
+        raise ValueError(f"prior must sum to 1; got {sum(values):g}. Divide it by its sum.")
+    return values
+
+
+def prior_of_classes(
+    prior: tuple[float, ...] | None, n_classes: int, device: torch.device
+) -> Tensor:
+    """Return a prior, uniform if not given, as a tensor (classes,).
+
+    >>> prior_of_classes(None, 2, torch.device("cpu"))
+    tensor([0.5000, 0.5000])
+    """
+    values = prior or (1 / n_classes,) * n_classes
+    if len(values) != n_classes:
+        raise ValueError(
+            f"prior must hold one probability for each of the {n_classes} classes; "
+            f"got {len(values)}."
+        )
+    return torch.tensor(values, device=device)
