@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,7 @@ DEFAULT_SURROGATE = "pseudo_label"
 STRONG_SURROGATE, STRONG_LAM = "fixmatch", 0.5  # largest λ with a debiased risk bounded below
 STRONG_STEPS, STRONG_ROWS = 8_000, 448  # unlabelled rows per step, for 32 × 32 pixels
 STRONG_WIDTH, STRONG_SIDE = 64, 32
+STRONG_MOMENTUM = 0.99  # of SoftMatch's running means: 8,000 steps are few for the published 0.999
 LEAST_STRONG_SIDE = 8
 
 # Limits for teachers by default: above them, teachers cost more than the networks.
@@ -226,6 +227,7 @@ def _suits_strong(data: SemiData) -> bool:
 def strong_recipe(
     data: SemiData,
     *,
+    term: str = STRONG_SURROGATE,
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
@@ -239,6 +241,7 @@ def strong_recipe(
 
     Args:
         data: uint8 images with one or three channels, with unlabelled rows.
+        term: ``"fixmatch"`` or ``"softmatch"``.
         steps: Training steps; 8,000 by default.
         seed: Same as in :func:`recipe_for`.
         model: Same as in :func:`recipe_for`; FastCifar of width 64 by default.
@@ -255,7 +258,11 @@ def strong_recipe(
     return Recipe(
         model=own if model is None else architecture_for(data, model, tuple(data.x.shape[1:])),
         surrogate=named_surrogate(
-            STRONG_SURROGATE, views=_views(scaling), seed=seed, targets="apart"
+            term,
+            views=_views(scaling),
+            seed=seed,
+            targets="apart",
+            **(_aligned(data) if term == "softmatch" else {}),
         ),
         plan=TrainPlan(
             steps=length,
@@ -285,6 +292,12 @@ def strong_recipe(
         strong=True,
         symmetries=None,
     )
+
+
+def _aligned(data: SemiData) -> dict[str, Any]:
+    """Settings of SoftMatch: class frequencies of the labels, plus one label for each class."""
+    counts = torch.bincount(data.y[data.labelled_rows].cpu(), minlength=data.n_classes) + 1.0
+    return {"prior": (counts / counts.sum()).tolist(), "momentum": STRONG_MOMENTUM}
 
 
 def _teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> tuple[object, ...]:
