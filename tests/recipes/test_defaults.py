@@ -1,5 +1,7 @@
 """What a recipe chooses for which data."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -25,6 +27,32 @@ class TestChoice:
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
+
+    def test_small_images_on_a_gpu_fall_back_to_the_default_of_a_cpu(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        y = torch.tensor([0] * 30 + [1] * 10 + [-1] * 500)
+
+        def images(channels: int, side: int) -> SemiData:
+            return SemiData(torch.zeros(540, channels, side, side, dtype=torch.uint8), y)
+
+        on_cpu = [recipe_for(images(channels, 28), seed=3) for channels in (1, 3)]
+        cuda = torch.device("cuda")
+        monkeypatch.setattr(SemiData, "device", property(lambda _: cuda))
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+        for channels, expected in zip((1, 3), on_cpu, strict=True):
+            strong = recipe_for(images(channels, 28), seed=3)
+            assert type(strong.surrogate).__name__ == "SoftMatch"
+            assert strong.surrogate.prior == pytest.approx([31 / 42, 11 / 42])
+            found = strong.otherwise
+            assert found is not None
+            assert not found.strong
+            assert found.model == expected.model
+            assert found.plan == replace(expected.plan, compile="off")
+            assert (found.networks, found.teachers) == (expected.networks, expected.teachers)
+            assert found.symmetries is None
+        assert recipe_for(images(3, 64)).otherwise is None  # it would reduce them
+        assert recipe_for(images(1, 28), model=lambda: nn.Flatten()).otherwise is None
 
     def test_the_views_of_images_never_flip_and_standardise(self) -> None:
         x = torch.randint(256, (30, 1, 8, 8), dtype=torch.uint8)

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,6 +45,46 @@ class TestFit:
         assert fitted.check.difference > 0
         assert torch.equal(fitted.model(x), fitted.complete_case(x))
         assert fitted.verdict.outcome == "not used"
+
+    def test_a_term_that_does_not_help_gives_way_to_another_recipe(
+        self, blobs: Callable, tmp_path: Path
+    ) -> None:
+        data, x, _ = blobs(200, 30)
+        other = recipe_for(data, steps=40)
+        harmful = recipe_for(
+            data, surrogate=lambda logits: 20 * F.softplus(logits[:, 1] - logits[:, 0]), steps=40
+        )
+        plan = dataclasses.replace(harmful.plan, risk="ssl")
+        harmful = dataclasses.replace(harmful, plan=plan, otherwise=other)
+        fitted = fit(data, harmful, out=tmp_path, progress=False)
+        alone = fit(data, other, progress=False)
+        assert torch.equal(fitted.model(x), alone.model(x))
+        assert torch.equal(fitted.complete_case(x), alone.complete_case(x))
+        assert (fitted.recipe, fitted.pool) == (other, alone.pool)
+        assert fitted.tried is not None
+        assert fitted.tried.check.difference > 0
+        assert "was tried first. It changed the cross-entropy on 30 held-out" in fitted.account
+        assert fitted.account.endswith(alone.account)
+        again = fit(data, harmful, out=tmp_path, progress=False)  # resumed from both folders
+        assert torch.equal(again.model(x), fitted.model(x))
+
+    def test_a_term_that_helps_does_not(self, blobs: Callable) -> None:
+        data, x, _ = blobs(200, 30)
+        recipe = recipe_for(data, lam=0.5, steps=40)
+        both = dataclasses.replace(recipe, otherwise=recipe_for(data))
+        fitted = fit(data, both, progress=False)
+        assert (fitted.tried, fitted.lam) == (None, 0.5)
+        assert torch.equal(fitted.model(x), fit(data, recipe, progress=False).model(x))
+
+    def test_without_labels_to_hold_out_the_other_recipe_is_fitted(self, blobs: Callable) -> None:
+        data, _, _ = blobs(200, 6)
+        recipe = recipe_for(data, surrogate="entropy", steps=20)
+        fitted = fit(
+            data,
+            dataclasses.replace(recipe, otherwise=recipe_for(data, steps=20)),
+            progress=False,
+        )
+        assert fitted.account.startswith("Without held-out labels to check it, DeEntropy was not")
 
     def test_each_network_begins_with_weights_of_its_own_and_its_twin_with_the_same(
         self, blobs: Callable

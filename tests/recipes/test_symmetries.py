@@ -17,7 +17,7 @@ from dessl.recipes.architecture import Architecture
 from dessl.recipes.defaults import strong_recipe
 from dessl.recipes.symmetries import FILE, Cost, SymmetryProbe, probed, weak_views, with_symmetries
 from dessl.saved import SavedModel, load_model, save_model
-from dessl.surrogates import FixMatch, PseudoLabel
+from dessl.surrogates import PseudoLabel, SoftMatch
 from dessl.teachers.patches import Patches
 
 ALL = Symmetries(flip=True, upside_down=True, turn=True)
@@ -148,7 +148,7 @@ def test_labels_count_by_their_propensity() -> None:
 
 def test_symmetries_are_put_into_both_views_of_a_copy() -> None:
     one = recipe(spots())
-    assert isinstance(one.surrogate, FixMatch)
+    assert isinstance(one.surrogate, SoftMatch)
     both = with_symmetries(one, Symmetries(flip=True, turn=True))
     assert len(weak_views(both.surrogate)) == 2
     for view in weak_views(both.surrogate):

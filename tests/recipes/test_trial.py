@@ -1,6 +1,7 @@
 """A trial's rows: held out with a label and without, once, completely at random."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from dessl.augment import Symmetries
 from dessl.data import DataError, Part, SemiData
-from dessl.recipes import recipe_for
+from dessl.recipes import Recipe, recipe_for
 from dessl.recipes.baseline import Baseline
 from dessl.recipes.held_out import fold_numbers
 from dessl.recipes.split import every_label, label_groups, split
@@ -161,6 +162,28 @@ def test_a_refit_keeps_the_symmetries_of_the_trial() -> None:
     again = refitted(done, whole, recipe_for(whole, **options), progress=False)
     assert again.recipe.symmetries == Symmetries(flip=True)
     assert again.symmetries is None  # not probed again
+
+
+def test_a_refit_uses_the_recipe_that_the_trial_fell_back_to() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(120) % 2
+    x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
+    data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
+    train, test, _ = split(data)
+
+    def recipe(rows: SemiData) -> Recipe:
+        other = recipe_for(rows, steps=30, networks=1)
+        tried = recipe_for(rows, surrogate=lambda logits: 0 * logits[:, 0], steps=30, networks=1)
+        return replace(tried, otherwise=other)
+
+    done = run_trial(train, test, recipe(train), progress=False)
+    assert done.fitted.tried is not None
+    whole = every_label(data)
+    again = refitted(done, whole, recipe(whole), progress=False)
+    assert (again.tried, again.recipe.plan.risk) == (None, "complete_case")
+    kept = replace(done, fitted=replace(done.fitted, tried=None))
+    again = refitted(kept, whole, recipe(whole), progress=False)
+    assert (again.tried, again.recipe.plan.risk) == (None, "debiased")  # the decision stays
 
 
 def test_a_refit_keeps_what_the_trial_decided() -> None:

@@ -15,6 +15,7 @@ from dessl.teachers.rows import LARGEST_SIDE
 LARGEST_TINY = 16  # side of images for which training is cheap, colour or not
 LARGEST_LENET = 32  # side of greyscale images for which training is cheap
 HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
+SMALL_WIDTH, LARGE_WIDTH = 16, 64  # of FastCifar on a CPU and on a GPU
 MOST_WEIGHTS = 512 * 4096  # of its first layer: with more columns, it has fewer units
 
 
@@ -59,7 +60,7 @@ def architecture_for(
     elif name == "lenet":
         options["size"] = shape[1:]
     elif name == "fast_cifar":
-        options["width"] = 64 if data.device.type == "cuda" else 16
+        options["width"] = LARGE_WIDTH if data.device.type == "cuda" else SMALL_WIDTH
     return Architecture(name, options)
 
 

@@ -12,7 +12,13 @@ from dessl.augment import Strong, Symmetries, Weak
 from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.objective import RiskKind
-from dessl.recipes.architecture import Architecture, architecture_for, is_cheap, seen_shape
+from dessl.recipes.architecture import (
+    SMALL_WIDTH,
+    Architecture,
+    architecture_for,
+    is_cheap,
+    seen_shape,
+)
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
 from dessl.risk import COMPLETE_CASE, RISKS, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
@@ -31,8 +37,8 @@ PATIENCE = 4  # evaluations without improvement
 IMPATIENT_AFTER = 0.25  # share of the steps before stopping early
 DEFAULT_SURROGATE = "pseudo_label"
 
-# Images on a GPU: debiased FixMatch, about a minute on an H200 for 32 × 32 pixels.
-STRONG_SURROGATE, STRONG_LAM = "fixmatch", 0.5  # largest λ with a debiased risk bounded below
+# Images on a GPU: debiased SoftMatch, about a minute on an H200 for 32 × 32 pixels.
+STRONG_SURROGATE, STRONG_LAM = "softmatch", 0.5  # largest λ with a debiased risk bounded below
 STRONG_STEPS, STRONG_ROWS = 8_000, 448  # unlabelled rows per step, for 32 × 32 pixels
 STRONG_WIDTH, STRONG_SIDE = 64, 32
 STRONG_MOMENTUM = 0.99  # of SoftMatch's running means: 8,000 steps are few for the published 0.999
@@ -62,6 +68,8 @@ class Recipe:
         reduced_to: Longest side of the images that networks and teachers see; None for all pixels.
         symmetries: Flips and turns of images that networks and patches of the pool see; None for
             those that a probe finds safe (:mod:`dessl.recipes.symmetries`).
+        otherwise: What to fit instead if held-out labels do not show that the unlabelled term
+            helps; None for the complete case.
     """
 
     model: Callable[[], nn.Module]
@@ -75,6 +83,7 @@ class Recipe:
     safe: bool = True
     reduced_to: int | None = None
     symmetries: Symmetries | None = NO_SYMMETRIES
+    otherwise: "Recipe | None" = None
 
     @property
     def default_surrogate(self) -> str:
@@ -117,7 +126,8 @@ def recipe_for(
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %
                  pixels a side five of them, trained longer;
                  on a CPU larger ones are reduced to 32
-    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views
+    on a GPU     FastCifar, width 64, 8,000 steps of          weak and strong views
+                 SoftMatch
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images, the
@@ -125,8 +135,9 @@ def recipe_for(
     Gaussians use all rows. Teachers see patches of images reduced to 32 pixels a side; networks on
     a CPU see images reduced likewise, unless you pass a ``model`` or your own surrogate. For images
     on a GPU (``data.to("cuda")``), the gains come from strong views, which are affordable there:
-    one network is trained with debiased FixMatch, compared with its complete case, and pooled with
-    teachers on the features of its last layer. With a ``surrogate``, a number for ``lam`` or
+    one network is trained with debiased SoftMatch, compared with its complete case, and pooled with
+    teachers on the features of its last layer. If it does not help, images of up to 32 pixels get
+    the same small networks and teachers as on a CPU. With a ``surrogate``, a number for ``lam`` or
     ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
     you pass ``teachers`` as well: then those networks are pooled.
 
@@ -178,7 +189,7 @@ def recipe_for(
     customised = surrogate is not None or lam != "auto" or risk != "debiased"
     if not customised and teachers == "auto" and _suits_strong(data):
         found = strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
-        return replace(found, safe=safe)
+        return replace(found, safe=safe, otherwise=_otherwise(data, found, steps, seed, safe))
     pool = _teachers(data, teachers, customised=customised)
     if pool and not customised:
         if data.propensity is None:
@@ -208,6 +219,22 @@ def recipe_for(
     )
 
 
+def _otherwise(
+    data: SemiData, strong: Recipe, steps: int | None, seed: int, safe: bool
+) -> Recipe | None:
+    """The default on a CPU; None if it reduces the images, or the user chose networks."""
+    if not strong.teachers or max(data.x.shape[2:]) > LARGEST_SIDE:
+        return None
+    found = recipe_for(
+        data, teachers=DEFAULT, risk=COMPLETE_CASE, steps=steps, seed=seed, safe=safe
+    )
+    model = found.model
+    if isinstance(model, Architecture) and "width" in model.options:
+        model = replace(model, options={**model.options, "width": SMALL_WIDTH})
+    # A few hundred steps take less time than compiling.
+    return replace(found, model=model, plan=replace(found.plan, compile="off"))
+
+
 def _suits_strong(data: SemiData) -> bool:
     """Whether images are on a GPU, have strong views, and some have no label to use them on.
 
@@ -233,7 +260,7 @@ def strong_recipe(
     model: str | Callable[[], nn.Module] | None = None,
     networks: int | None = None,
 ) -> Recipe:
-    """Return debiased FixMatch for images on a GPU; works on any device, but slowly.
+    """Return debiased SoftMatch for images on a GPU; works on any device, but slowly.
 
     λ = ½ is the largest for which the risk is bounded below. No step is selected: the averaged
     weights of the last step are kept, so that held-out labels give an unbiased evaluation. Teachers
@@ -241,7 +268,7 @@ def strong_recipe(
 
     Args:
         data: uint8 images with one or three channels, with unlabelled rows.
-        term: ``"fixmatch"`` or ``"softmatch"``.
+        term: ``"softmatch"``, aligned to the class frequencies of the labels, or ``"fixmatch"``.
         steps: Training steps; 8,000 by default.
         seed: Same as in :func:`recipe_for`.
         model: Same as in :func:`recipe_for`; FastCifar of width 64 by default.

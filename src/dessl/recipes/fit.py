@@ -70,6 +70,7 @@ class Fitted:
         baseline: Whether the complete case trained; None if labels are too few to tell.
         symmetries: Result of the probe of flips and turns; None without one.
         refused: A pool that was dropped because held-out labels show it to be worse.
+        tried: What did not help, if ``recipe`` is the ``otherwise`` of its recipe.
     """
 
     model: Predictor | PooledPredictor
@@ -83,6 +84,7 @@ class Fitted:
     baseline: Baseline | None = None
     symmetries: SymmetryProbe | None = None
     refused: PoolReport | None = None
+    tried: "Fitted | None" = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -120,7 +122,21 @@ class Fitted:
     def account(self) -> str:
         """How unlabelled rows and symmetries were used and why, in a few sentences."""
         symmetries = "" if self.symmetries is None else f" {self.symmetries}"
-        return f"{self._use_account}{symmetries}"
+        tried = "" if self.tried is None else f"{self.tried._tried_account} "
+        return f"{tried}{self._use_account}{symmetries}"
+
+    @property
+    def _tried_account(self) -> str:
+        """Why something else was fitted after this one."""
+        name = RISKS[self.recipe.plan.risk].titled(type(self.recipe.surrogate).__name__)
+        if self.check is None:
+            return f"Without held-out labels to check it, {name} was not tried."
+        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        return (
+            f"{name} was tried first. It changed the cross-entropy on {self.check.n} held-out "
+            f"labels by {change} (± standard error), which is not a clear gain, so small networks "
+            "and teachers were trained instead, as on a CPU."
+        )
 
     @property
     def _use_account(self) -> str:
@@ -187,7 +203,8 @@ def fit(
     than ten labels, or fewer than five that share their class with another, one network is trained
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
     is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
-    the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
+    the held-out cross-entropy by more than one standard error, otherwise the twin is kept, or
+    ``recipe.otherwise`` is fitted. A twin
     that failed to train is restarted (:mod:`dessl.recipes.baseline`). Images are also flipped and
     turned if held-out labels find this safe (:mod:`dessl.recipes.symmetries`). Test rows are never
     used.
@@ -230,6 +247,13 @@ def fit(
         training, complete, baseline = _complete_case(training, data, parts)
         fitted, networks = _networks(training, complete, parts)
     fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
+    if recipe.otherwise is not None and not fitted.lam:
+        other = recipe.otherwise
+        if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
+            other = with_symmetries(other, recipe.symmetries)
+        place = None if out is None else Path(out) / "otherwise"
+        found = fit(data, other, groups=groups, callbacks=callbacks, out=place, progress=progress)
+        return dataclasses.replace(found, symmetries=symmetries, tried=fitted)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())

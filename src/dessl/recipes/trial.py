@@ -63,7 +63,8 @@ def run_trial(
 def parts(recipe: Recipe) -> float:
     """Expected length of a fit, in networks: some may be skipped or stop early."""
     teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, then all together
-    return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
+    own = recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
+    return own + (parts(recipe.otherwise) if recipe.otherwise else 0.0)
 
 
 def refitted(
@@ -78,7 +79,8 @@ def refitted(
     """Retrain the winner of a trial on all labels, including those that evaluated it.
 
     The recipe is the same: networks with other folds of all labels held out, and a pool weighted on
-    them. Decisions stay: the λ and symmetries of the trial, and no method that it dropped. No label
+    them. Decisions stay: the λ and symmetries of the trial, the recipe that it fell back to, and no
+    method that it dropped. No label
     is left to evaluate the result; the trial's metrics are for the model before.
 
     Args:
@@ -89,6 +91,8 @@ def refitted(
         out: Folder for checkpoints, used to resume training.
         progress: Whether to show progress bars on a terminal.
     """
+    fell_back = trial.fitted.tried is not None and recipe.otherwise
+    recipe = fell_back or dataclasses.replace(recipe, otherwise=None)
     if RISKS[recipe.plan.risk].unlabelled:
         plan = dataclasses.replace(recipe.plan, lam=0.0 if complete_case else trial.fitted.lam)
         recipe = dataclasses.replace(recipe, lam=plan.lam, plan=plan)
