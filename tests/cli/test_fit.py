@@ -23,6 +23,7 @@ from scipy import stats
 from dessl import SURROGATES, SemiData, recipe_for
 from dessl.cli import fit
 from dessl.evaluation.verdict import MARGIN, not_used
+from dessl.recipes import defaults
 from dessl.recipes.defaults import NETWORKS
 from dessl.results.facts import ModelFacts, read_facts
 from dessl.results.trial import trial_facts
@@ -132,6 +133,30 @@ def test_large_images_are_reduced_on_a_cpu_and_it_says_so(cli: Cli, tmp_path: Pa
     code, _, err = cli("fit", tmp_path / "scans.npz", *options)
     assert code == 0, err
     assert "read at 33 × 33 pixels and reduced to 32 × 32" in " ".join(err.split())
+
+
+def test_images_on_a_gpu_that_strong_views_do_not_help(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "_suits_strong", lambda data: data.n_unlabelled > 0)
+    monkeypatch.setattr(defaults, "STRONG_WIDTH", 2)
+    random = np.random.default_rng(0)
+    x = random.integers(0, 255, (120, 1, 8, 8)).astype(np.uint8)
+    y = np.where(np.arange(120) < 70, random.integers(0, 2, 120), -1)  # nothing to learn
+    np.savez(tmp_path / "scans.npz", x=x, y=y)
+    run, options = tmp_path / "run", ("--steps", 8, "--seed", 1)
+    code, shown, err = cli("fit", tmp_path / "scans.npz", *options, "--out", run)
+    assert code == 0, err
+    said = " ".join((run / "report.html").read_text(encoding="utf-8").split())
+    assert "DeSoftMatch was tried first. It changed the cross-entropy on" in said
+    trained = {place.name for place in (run / "training" / "otherwise").iterdir()}
+    assert trained >= {f"complete_case-{fold}" for fold in range(NETWORKS)}
+    assert not (run / "training" / "refit" / "otherwise").exists()  # it is the refit's recipe
+    assert (run / "training" / "refit" / "complete_case-4").exists()
+    predictions = ("--out", tmp_path / "predictions.csv", "--json")
+    code, shown, err = cli("predict", run, tmp_path / "scans.npz", *predictions)
+    assert code == 0, err
+    assert sum(json.loads(shown)["predicted"].values()) == 120
 
 
 @pytest.mark.slow
