@@ -8,7 +8,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from dessl.teachers import Trees
 from dessl.teachers import trees as trees_module
-from dessl.teachers.trees import TRIED, _fitted, as_arrays, grown
+from dessl.teachers.trees import ROWS_AT_ONCE, TRIED, _fitted, as_arrays, grown
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier])
@@ -18,6 +18,31 @@ def test_trees_as_arrays_are_those_of_scikit_learn(blobs: Callable, kind: type) 
     model.fit(rows.x_l.numpy(), rows.y_l.numpy())
     found = as_arrays([one.tree_ for one in model.estimators_]).mean_shares(rows.x_new)
     assert found.numpy() == pytest.approx(model.predict_proba(rows.x_new.numpy()), abs=1e-12)
+
+
+def test_many_rows_are_predicted_like_each_alone(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    trees = Trees(10, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    many = rows.x_new.repeat(ROWS_AT_ONCE // len(rows.x_new) + 2, 1)
+    alone = torch.cat([trees.predict_log_proba(row[None]) for row in many[-5:]])
+    assert len(many) > ROWS_AT_ONCE
+    assert trees.predict_log_proba(many)[-5:].equal(alone)
+
+
+def test_rows_with_too_few_columns_are_refused(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    trees = Trees(10, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    with pytest.raises(ValueError, match=rf"split on column {rows.x_l.shape[1]}; got 1 columns"):
+        trees.predict_log_proba(rows.x_new[:, :1])
+
+
+@pytest.mark.parametrize("part", ["roots", "column", "left", "right"])
+def test_saved_trees_with_a_number_out_of_range_are_damaged(blobs: Callable, part: str) -> None:
+    rows = blobs(n_l=60)
+    state = Trees(5).fit(rows.x_l, rows.y_l, rows.x_u, 3).state()
+    state.tensors[f"forest.{part}"][0] = -1
+    with pytest.raises(ValueError, match="saved trees are damaged"):
+        Trees.from_state(state)
 
 
 def test_one_more_tree_votes_for_the_shares(blobs: Callable) -> None:

@@ -29,7 +29,7 @@ from dessl.teachers.base import (
 TREES = 100
 LEAST_LEAF = 2
 TRIED = (None, 64)  # columns tried at a split; None for the root of their number
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 1024
 
 
 class Forest(NamedTuple):
@@ -55,15 +55,34 @@ class Forest(NamedTuple):
 
     def mean_shares(self, x: Tensor) -> Tensor:
         """Return the trees' mean class shares (n, p), float64, of rows (n, d)."""
-        found = []
-        for block in torch.split(x.float(), ROWS_AT_ONCE):
-            values = block.double()  # exact for float32: thresholds lie between float32 values
-            node = self.roots.expand(len(block), -1)
-            for _ in range(int(self.depth)):
-                goes_left = values.gather(1, self.column[node]) <= self.threshold[node]
-                node = torch.where(goes_left, self.left[node], self.right[node])
-            found.append(self.shares[node].mean(1))
-        return torch.cat(found)
+        used = self.column.max() if len(self.column) else -1
+        if int(used) >= x.shape[1]:
+            raise ValueError(
+                f"the trees split on column {int(used) + 1}; got {x.shape[1]} columns."
+            )
+        blocks = torch.split(x.float(), ROWS_AT_ONCE)
+        return torch.cat([self.shares[self._leaves(block)].mean(1) for block in blocks])
+
+    def _leaves(self, x: Tensor) -> Tensor:
+        """The leaf of each row in each tree, (n, trees): paths go on until they end in one.
+
+        NumPy takes entries by their numbers in a third of PyTorch's time.
+        """
+        column, threshold = self.column.numpy(), self.threshold.numpy()
+        children = torch.stack([self.left, self.right], 1).flatten().numpy()
+        is_leaf = children[::2] == np.arange(len(column))
+        values = x.double().flatten().numpy()  # exact: thresholds lie between float32 values
+        node = self.roots.repeat(len(x)).numpy()
+        first = np.repeat(np.arange(len(x)) * x.shape[1], len(self.roots))
+        paths = np.arange(len(node))
+        for _ in range(int(self.depth)):
+            here = node.take(paths)
+            goes_left = values.take(first + column.take(here)) <= threshold.take(here)
+            here = children.take(2 * here + ~goes_left)
+            node[paths] = here
+            on = np.flatnonzero(~is_leaf.take(here))
+            paths, first = paths.take(on), first.take(on)
+        return torch.from_numpy(node).view(len(x), -1)
 
 
 class Trees:
@@ -145,6 +164,7 @@ def _checked_forest(forest: Forest) -> Forest:
     inside = all(
         bool(((part >= 0) & (part < n)).all()) for part in (forest.roots, forest.left, forest.right)
     )
+    inside = inside and not bool((forest.column < 0).any())
     if lengths != {n} or not inside or not 0 <= int(forest.depth) <= n:
         raise ValueError("the saved trees are damaged: their arrays are inconsistent.")
     return forest
