@@ -2,19 +2,21 @@
 
 import dataclasses
 import importlib
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from sklearn.datasets import make_moons
 from sklearn.naive_bayes import GaussianNB
 from torch import Tensor, nn
 
 from dessl import SemiData
-from dessl.recipes import Fitted, PooledPredictor, fit, recipe_for
+from dessl.recipes import Fitted, PooledPredictor, fit, networks, recipe_for
 from dessl.recipes.held_out import held_out_parts
-from dessl.recipes.networks import FILE
+from dessl.recipes.networks import CHECKPOINT_SECONDS, FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
 from dessl.teachers import DEFAULT
@@ -209,7 +211,11 @@ class TestResume:
     def recipe(self, data: SemiData) -> object:
         return recipe_for(data, steps=20, networks=2)
 
-    def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("seconds", [0.0, CHECKPOINT_SECONDS])
+    def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+    ) -> None:
+        monkeypatch.setattr(networks, "CHECKPOINT_SECONDS", seconds)
         data, x, _ = moons()
         whole = fit(data, self.recipe(data), out=tmp_path / "whole", progress=False)
         count = 0
@@ -225,6 +231,19 @@ class TestResume:
         again = fit(data, self.recipe(data), out=tmp_path / "cut", progress=False)
         assert torch.equal(predicted_log_proba(again.model, x), predicted_log_proba(whole.model, x))
         assert again.pool == whole.pool
+
+    def test_a_short_training_is_saved_once(self, tmp_path: Path) -> None:
+        data, _, _ = moons()
+        fit(data, self.recipe(data), out=tmp_path, progress=False)
+        for number in range(2):
+            place = tmp_path / f"complete_case-{number}"
+            steps = [
+                json.loads(line)["step"]
+                for line in (place / "history.jsonl").read_text().splitlines()
+            ]
+            (saved,) = (place / "checkpoints").iterdir()
+            assert saved.name == f"step-{steps[-1]:09d}"
+            assert sorted(map(int, load_file(place / FILE))) == steps
 
     @pytest.mark.parametrize("damage", [None, b"", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
     def test_lost_logits_are_computed_again(self, tmp_path: Path, damage: bytes | None) -> None:

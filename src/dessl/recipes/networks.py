@@ -29,11 +29,14 @@ from dessl.teachers import Pooled, pooled, selected_by_others
 from dessl.teachers.evaluated import label_weights
 from dessl.teachers.rows import as_columns
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.checkpoint import has_checkpoint
+from dessl.training.folder import RunFolder
 from dessl.training.progress import doing
 from dessl.training.ranks import from_first
 from dessl.training.spreading import Trained, spread_trainings
 
 FILE = "held_out.safetensors"
+CHECKPOINT_SECONDS = 5.0  # lost at most if a fit is killed; most networks of tables take less
 
 
 class Networks(NamedTuple):
@@ -55,8 +58,8 @@ class StepLogits:
         build: Builds the network.
         data: The data; its validation part has the held-out rows.
         transform: Function applied to rows before the network.
-        folder: Folder of the run; the logits are stored there so that it can be resumed. None keeps
-            them in memory.
+        folder: Folder of the run; the logits are stored there with each checkpoint, so that it can
+            be resumed. None keeps them in memory.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class StepLogits:
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
         earlier = {step: kept for step, kept in self._kept.items() if step < event.step}
         self._kept = earlier | {event.step: logits}
-        if self._place is not None:
+        if self._place and has_checkpoint(RunFolder(self._place.parent).checkpoints, event.step):
             from safetensors.torch import save
 
             tensors = {str(step): kept.contiguous() for step, kept in self._kept.items()}
@@ -177,6 +180,7 @@ class Training:
                 out=folder,
                 transform=self.recipe.transform,
                 progress=self.progress,
+                checkpoint_seconds=CHECKPOINT_SECONDS,
             )
 
 
