@@ -66,7 +66,7 @@ class Forest(NamedTuple):
     def _leaves(self, x: Tensor) -> Tensor:
         """The leaf of each row in each tree, (n, trees): paths go on until they end in one.
 
-        NumPy takes entries by their numbers in a third of PyTorch's time.
+        NumPy takes entries by their numbers in half of PyTorch's time or less.
         """
         column, threshold = self.column.numpy(), self.threshold.numpy()
         children = torch.stack([self.left, self.right], 1).flatten().numpy()
@@ -182,7 +182,7 @@ def grown(
 ) -> list[Any]:
     """Return the trees of scikit-learn's ``ExtraTreesClassifier``, grown one by one.
 
-    The trees are the same, in a third of the time: with few rows, the forest spends most of its
+    The trees are the same, in less than half the time: with few rows, the forest spends most of its
     time copying and checking parameters.
 
     Args:
@@ -241,7 +241,7 @@ def _fitted(
     columns: int,
     seeds: Sequence[int],
 ) -> list[Any]:
-    """The same trees by what is public of scikit-learn, in twice the time."""
+    """The same trees by what is public of scikit-learn, in up to twice the time."""
     from sklearn import config_context
     from sklearn.tree import ExtraTreeClassifier
 
