@@ -228,3 +228,18 @@ def test_importing_dessl_stays_light() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+def test_an_audit_does_not_import_scipy_stats() -> None:
+    """It takes 0.3 s to import, of the ten seconds that ``dessl fit`` may take."""
+    code = (
+        "import sys, torch; from dessl import SemiData; from dessl.safety import audit; "
+        "x = torch.arange(180.0).cos().view(90, 2); rows = torch.arange(90); "
+        "y = torch.where(rows < 30, rows % 2, -1); "
+        "tests = audit(SemiData(x, y), cheap=True).tests; "
+        "print(len(tests), 'scipy.stats' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "4 False"

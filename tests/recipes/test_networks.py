@@ -2,19 +2,22 @@
 
 import dataclasses
 import importlib
+import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from sklearn.datasets import make_moons
 from sklearn.naive_bayes import GaussianNB
 from torch import Tensor, nn
 
 from dessl import SemiData
-from dessl.recipes import Fitted, PooledPredictor, fit, recipe_for
+from dessl.recipes import Fitted, PooledPredictor, fit, networks, recipe_for
 from dessl.recipes.held_out import held_out_parts
-from dessl.recipes.networks import FILE
+from dessl.recipes.networks import CHECKPOINT_SECONDS, FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
 from dessl.teachers import DEFAULT
@@ -205,11 +208,48 @@ class TestFit:
         assert (p.argmax(1) == y).float().mean() > 0.95
 
 
+class TestMeanwhile:
+    @staticmethod
+    def begun(monkeypatch: pytest.MonkeyPatch, data: SemiData, **options: object) -> bool:
+        """Whether teachers are cross-fitted while networks train."""
+        found: list[bool] = []
+        whole = networks.with_teachers
+
+        def seen(*parts: object) -> object:
+            found.append(parts[-1] is not None)
+            return whole(*parts)
+
+        module = importlib.import_module("dessl.recipes.fit")
+        monkeypatch.setattr(module, "with_teachers", seen)
+        fit(data, recipe_for(data, steps=10, networks=2, **options), progress=False)
+        return found == [True]
+
+    def test_our_teachers_of_a_table_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.begun(monkeypatch, moons()[0])
+
+    def test_the_users_own_come_after_the_networks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert not self.begun(monkeypatch, moons()[0], teachers=["linear", GaussianNB()])
+
+    def test_a_fit_is_the_same_either_way(
+        self, monkeypatch: pytest.MonkeyPatch, fitted: Fitted
+    ) -> None:
+        data, x, _ = moons()
+        module = importlib.import_module("dessl.recipes.fit")
+        monkeypatch.setattr(module, "crossing_meanwhile", lambda *_, **__: nullcontext())
+        alone = fit(data, recipe_for(data, steps=60), progress=False)
+        assert predicted_log_proba(alone.model, x).equal(predicted_log_proba(fitted.model, x))
+        assert alone.pool == fitted.pool
+
+
 class TestResume:
     def recipe(self, data: SemiData) -> object:
         return recipe_for(data, steps=20, networks=2)
 
-    def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("seconds", [0.0, CHECKPOINT_SECONDS])
+    def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+    ) -> None:
+        monkeypatch.setattr(networks, "CHECKPOINT_SECONDS", seconds)
         data, x, _ = moons()
         whole = fit(data, self.recipe(data), out=tmp_path / "whole", progress=False)
         count = 0
@@ -225,6 +265,19 @@ class TestResume:
         again = fit(data, self.recipe(data), out=tmp_path / "cut", progress=False)
         assert torch.equal(predicted_log_proba(again.model, x), predicted_log_proba(whole.model, x))
         assert again.pool == whole.pool
+
+    def test_a_short_training_is_saved_once(self, tmp_path: Path) -> None:
+        data, _, _ = moons()
+        fit(data, self.recipe(data), out=tmp_path, progress=False)
+        for number in range(2):
+            place = tmp_path / f"complete_case-{number}"
+            steps = [
+                json.loads(line)["step"]
+                for line in (place / "history.jsonl").read_text().splitlines()
+            ]
+            (saved,) = (place / "checkpoints").iterdir()
+            assert saved.name == f"step-{steps[-1]:09d}"
+            assert sorted(map(int, load_file(place / FILE))) == steps
 
     @pytest.mark.parametrize("damage", [None, b"", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
     def test_lost_logits_are_computed_again(self, tmp_path: Path, damage: bytes | None) -> None:

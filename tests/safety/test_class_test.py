@@ -46,7 +46,7 @@ def test_the_maximum_is_a_fixed_point_of_em() -> None:
     found = class_test(answers.log_p, y[labelled], marks)
     assert found is not None
     problem = _Likelihood.of(answers.log_p, y[labelled], marks, np.arange(3))
-    slope, *shift = problem.full().parameters[:3]
+    slope, *shift = problem.full(problem.null().parameters).parameters[:3]
     logits = slope * answers.log_p.numpy()[~marks] + np.array([0, *shift])
     joint = np.exp(logits) / np.exp(logits).sum(1, keepdims=True) * (1 - found.propensity)
     posterior = (joint / joint.sum(1, keepdims=True)).sum(0)

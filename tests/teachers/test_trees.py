@@ -1,11 +1,14 @@
 from collections.abc import Callable
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from dessl.teachers import Trees
-from dessl.teachers.trees import TRIED, as_arrays
+from dessl.teachers import trees as trees_module
+from dessl.teachers.trees import ROWS_AT_ONCE, TRIED, _fitted, as_arrays, grown
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier])
@@ -15,6 +18,31 @@ def test_trees_as_arrays_are_those_of_scikit_learn(blobs: Callable, kind: type) 
     model.fit(rows.x_l.numpy(), rows.y_l.numpy())
     found = as_arrays([one.tree_ for one in model.estimators_]).mean_shares(rows.x_new)
     assert found.numpy() == pytest.approx(model.predict_proba(rows.x_new.numpy()), abs=1e-12)
+
+
+def test_many_rows_are_predicted_like_each_alone(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    trees = Trees(10, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    many = rows.x_new.repeat(ROWS_AT_ONCE // len(rows.x_new) + 2, 1)
+    alone = torch.cat([trees.predict_log_proba(row[None]) for row in many[-5:]])
+    assert len(many) > ROWS_AT_ONCE
+    assert trees.predict_log_proba(many)[-5:].equal(alone)
+
+
+def test_rows_with_too_few_columns_are_refused(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    trees = Trees(10, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    with pytest.raises(ValueError, match=rf"split on column {rows.x_l.shape[1]}; got 1 columns"):
+        trees.predict_log_proba(rows.x_new[:, :1])
+
+
+@pytest.mark.parametrize("part", ["roots", "column", "left", "right"])
+def test_saved_trees_with_a_number_out_of_range_are_damaged(blobs: Callable, part: str) -> None:
+    rows = blobs(n_l=60)
+    state = Trees(5).fit(rows.x_l, rows.y_l, rows.x_u, 3).state()
+    state.tensors[f"forest.{part}"][0] = -1
+    with pytest.raises(ValueError, match="saved trees are damaged"):
+        Trees.from_state(state)
 
 
 def test_one_more_tree_votes_for_the_shares(blobs: Callable) -> None:
@@ -42,6 +70,33 @@ def test_the_columns_tried_are_those_of_scikit_learn(blobs: Callable) -> None:
         again = Trees.from_state(trees.state())
         assert again.name == trees.name == f"trees m={tried}"
         assert again.predict_log_proba(rows.x_new).equal(trees.predict_log_proba(rows.x_new))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_tree_is_the_one_that_scikit_learn_grows(blobs: Callable, *, weighted: bool) -> None:
+    rows = blobs(n_l=80)
+    x, y = rows.x_l.float().numpy(), 2 * rows.y_l.numpy()  # class numbers with gaps
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y)) if weighted else None
+    forest = ExtraTreesClassifier(10, min_samples_leaf=3, random_state=5).fit(x, y, weights)
+    expected = [one.tree_ for one in forest.estimators_]
+    parts = (x, y, weights, 3, int(np.sqrt(x.shape[1])))
+    fast = grown(x, y, 10, 3, seed=5, weights=weights)
+    public = _fitted(*parts, [one.random_state for one in forest.estimators_])
+    for trees in (fast, public):
+        for found, tree in zip(trees, expected, strict=True):
+            for name in ("feature", "threshold", "children_left", "children_right", "value"):
+                assert (getattr(found, name) == getattr(tree, name)).all()
+
+
+@pytest.mark.parametrize("error", [ImportError, AttributeError, TypeError])
+def test_trees_grow_if_scikit_learn_changes_its_private_parts(
+    blobs: Callable, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    rows = blobs(n_l=40)
+    before = Trees(5, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3).predict_log_proba(rows.x_new)
+    monkeypatch.setattr(trees_module, "_built", Mock(side_effect=error("changed")))
+    after = Trees(5, seed=3).fit(rows.x_l, rows.y_l, rows.x_u, 3).predict_log_proba(rows.x_new)
+    assert after.equal(before)
 
 
 def test_trees_that_try_many_columns_find_two_that_interact() -> None:

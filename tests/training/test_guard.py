@@ -40,6 +40,17 @@ def test_an_exploding_risk_is_stopped_with_a_diagnosis(
         assert torch.isfinite(tensor).all()
 
 
+def test_a_checkpoint_that_was_not_saved_is_not_named(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(lam=1.0, steps=4000, learning_rate=0.02, risk_limit=1e3, evaluate_every=5)
+    h = FromFunction(runs_off)
+    with pytest.raises(DivergenceError) as caught:
+        train(make_model, h, make_data(), plan, out=tmp_path, checkpoint_seconds=1000.0)
+    assert caught.value.step > 5
+    assert not hasattr(caught.value, "__notes__")
+
+
 def test_the_guard_names_the_exact_step(make_data: Any, make_model: Any, make_plan: Any) -> None:
     steps = []
     for every, interval in ((0, 1), (0, 50), (7, 50)):

@@ -114,6 +114,24 @@ def test_lines_after_the_last_checkpoint_come_once(
     assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
 
 
+def test_checkpoints_are_no_closer_in_time_than_asked(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan, rare = make_plan(), {"out": tmp_path, "checkpoint_seconds": 1000.0}
+    whole = train(make_model, Entropy(), make_data(), plan)
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, callbacks=[StopAt(8)], **rare)
+    assert not list(tmp_path.glob("checkpoints/*"))
+    again = train(make_model, Entropy(), make_data(), plan, **rare)
+    assert [place.name for place in tmp_path.glob("checkpoints/*")] == ["step-000000012"]
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
+    for mine, other in zip(again.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(mine, other)
+    with pytest.raises(ValueError, match="checkpoint_seconds must lie in"):
+        train(make_model, Entropy(), make_data(), plan, checkpoint_seconds=-1.0)
+
+
 def test_numbers_that_are_not_there_come_back_as_they_were(
     make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dessl.training.threads import one_thread
 
@@ -25,6 +25,17 @@ def test_torch_and_linear_algebra_compute_in_one() -> None:
         assert blas
         assert set(blas) == {1}
     assert torch.get_num_threads() == 3
+
+
+def test_linear_algebra_gets_back_the_number_it_had_just_before() -> None:
+    def blas() -> set[int]:
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    for number in (2, 3):  # not the one of the first block
+        with threadpool_limits(number, user_api="blas"):
+            with one_thread():
+                assert blas() == {1}
+            assert blas() == {number}
 
 
 def test_nothing_changes_if_it_is_not_wanted() -> None:

@@ -33,7 +33,7 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
-from dessl.recipes.networks import Networks, Training, with_teachers
+from dessl.recipes.networks import Networks, Training, crossing_meanwhile, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import reduced_data, standardised_data
 from dessl.recipes.symmetries import SymmetryProbe, probed, with_symmetries
@@ -204,10 +204,9 @@ def fit(
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
     is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
     the held-out cross-entropy by more than one standard error, otherwise the twin is kept, or
-    ``recipe.otherwise`` is fitted. A twin
-    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Images are also flipped and
-    turned if held-out labels find this safe (:mod:`dessl.recipes.symmetries`). Test rows are never
-    used.
+    ``recipe.otherwise`` is fitted. A twin that failed to train is restarted
+    (:mod:`dessl.recipes.baseline`). Images are also flipped and turned if held-out labels find this
+    safe (:mod:`dessl.recipes.symmetries`). Test rows are never used.
 
     Args:
         data: The data with its labels, not yet scaled: the recipe's scaling is applied here.
@@ -243,24 +242,25 @@ def fit(
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     table = data.x.ndim == 2
-    with one_thread(when=table):
-        training, complete, baseline = _complete_case(training, data, parts)
-        fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
-    if recipe.otherwise is not None and not fitted.lam:
-        other = recipe.otherwise
-        if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
-            other = with_symmetries(other, recipe.symmetries)
-        place = None if out is None else Path(out) / "otherwise"
-        found = fit(data, other, groups=groups, callbacks=callbacks, out=place, progress=progress)
-        return dataclasses.replace(found, symmetries=symmetries, tried=fitted)
-    if not networks.logits:
-        return fitted
-    parts = parts._replace(data=())
-    del seen, training  # the networks' copy of the rows, which may be large
-    predictor = _predictor(networks.results, recipe, parts)
-    with one_thread(when=table and len(data) <= EXACT_UP_TO):
-        pool = with_teachers(predictor, networks.logits, data, parts, recipe)
+    small = table and len(data) <= EXACT_UP_TO
+    with one_thread(when=small), crossing_meanwhile(data, parts, recipe, when=small) as crossing:
+        with one_thread(when=table):
+            training, complete, baseline = _complete_case(training, data, parts)
+            fitted, networks = _networks(training, complete, parts)
+        fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
+        if recipe.otherwise is not None and not fitted.lam:
+            other = recipe.otherwise
+            if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
+                other = with_symmetries(other, recipe.symmetries)
+            out = None if out is None else Path(out) / "otherwise"
+            found = fit(data, other, groups=groups, callbacks=callbacks, out=out, progress=progress)
+            return dataclasses.replace(found, symmetries=symmetries, tried=fitted)
+        if not networks.logits:
+            return fitted
+        parts = parts._replace(data=())
+        del seen, training  # the networks' copy of the rows, which may be large
+        predictor = _predictor(networks.results, recipe, parts)
+        pool = with_teachers(predictor, networks.logits, data, parts, recipe, crossing)
     if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
         return fitted
     if recipe.safe and _pool_comparison(report).outcome(margin=0) == "worse":

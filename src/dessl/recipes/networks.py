@@ -7,7 +7,8 @@ from the other rows instead (:mod:`dessl.teachers.crossfit`).
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,14 +27,19 @@ from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.risk import RISKS
 from dessl.teachers import Pooled, pooled, selected_by_others
+from dessl.teachers.crossing import Crossing, in_background
 from dessl.teachers.evaluated import label_weights
+from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.teachers.rows import as_columns
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.checkpoint import has_checkpoint
+from dessl.training.folder import RunFolder
 from dessl.training.progress import doing
-from dessl.training.ranks import from_first
+from dessl.training.ranks import from_first, ranks
 from dessl.training.spreading import Trained, spread_trainings
 
 FILE = "held_out.safetensors"
+CHECKPOINT_SECONDS = 5.0  # lost at most if a fit is killed; most networks of tables take less
 
 
 class Networks(NamedTuple):
@@ -55,8 +61,8 @@ class StepLogits:
         build: Builds the network.
         data: The data; its validation part has the held-out rows.
         transform: Function applied to rows before the network.
-        folder: Folder of the run; the logits are stored there so that it can be resumed. None keeps
-            them in memory.
+        folder: Folder of the run; the logits are stored there with each checkpoint, so that it can
+            be resumed. None keeps them in memory.
     """
 
     def __init__(
@@ -87,7 +93,7 @@ class StepLogits:
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
         earlier = {step: kept for step, kept in self._kept.items() if step < event.step}
         self._kept = earlier | {event.step: logits}
-        if self._place is not None:
+        if self._place and has_checkpoint(RunFolder(self._place.parent).checkpoints, event.step):
             from safetensors.torch import save
 
             tensors = {str(step): kept.contiguous() for step, kept in self._kept.items()}
@@ -177,7 +183,37 @@ class Training:
                 out=folder,
                 transform=self.recipe.transform,
                 progress=self.progress,
+                checkpoint_seconds=CHECKPOINT_SECONDS,
             )
+
+
+@contextmanager
+def crossing_meanwhile(
+    data: SemiData, parts: HeldOutParts, recipe: Recipe, *, when: bool
+) -> Iterator[Crossing | None]:
+    """Cross-fit the teachers of a table in a thread while its networks train in this block.
+
+    Args:
+        data: The data as given.
+        parts: The data of each network, with its held-out rows.
+        recipe: The recipe with the teachers to try.
+        when: Whether to; if not, and for classifiers of the user's, which may draw as the networks
+            do, teachers come after the networks.
+    """
+    ours = bool(recipe.teachers) and all(isinstance(one, str) for one in recipe.teachers)
+    held_out = int((parts.folds >= 0).sum()) >= FEWEST_LABELS and data.validation is None
+    if not when or not ours or not held_out or recipe.strong or ranks() > 1:
+        yield None
+        return
+    with in_background() as later:
+        yield Crossing.of(
+            data,
+            parts.folds,
+            teachers=recipe.teachers,
+            groups=parts.all_groups,
+            seed=recipe.plan.seed,
+            later=later,
+        )
 
 
 def with_teachers(
@@ -186,6 +222,7 @@ def with_teachers(
     data: SemiData,
     parts: HeldOutParts,
     recipe: Recipe,
+    crossing: Crossing | None = None,
 ) -> Predictor | PooledPredictor:
     """Return the pool of networks and teachers, or the networks alone if labels are too few.
 
@@ -195,6 +232,7 @@ def with_teachers(
         data: The data as given.
         parts: The data of each network, with its held-out rows.
         recipe: The recipe with the teachers to try.
+        crossing: The teachers, if :func:`crossing_meanwhile` has begun to cross-fit them.
     """
     if data.validation is not None:
         log_p = selected_by_others(logits[0], data.validation.y.cpu())
@@ -218,6 +256,7 @@ def with_teachers(
         each_anchor=networks.each,
         symmetries=recipe.symmetries or NO_SYMMETRIES,
         seed=recipe.plan.seed,
+        crossing=crossing,
     )
     # Every rank already has the networks: send only the rest.
     rest = from_first(lambda: _without_networks(fit_pool(), on_features=recipe.strong))

@@ -245,6 +245,11 @@ def keep_newest(folder: Path, place: Path) -> None:
         _remove(old)
 
 
+def has_checkpoint(folder: Path, step: int) -> bool:
+    """Return whether a folder has a checkpoint of a step."""
+    return (folder / f"{PREFIX}{step:09d}").is_dir()
+
+
 def _places(folder: Path) -> list[Path]:
     """Checkpoints, the oldest first; files with other names are ignored."""
     return sorted(place for place in folder.glob(f"{PREFIX}*") if NAME.fullmatch(place.name))

@@ -26,7 +26,7 @@ class Trainable(ABC):
         device: Where they are trained.
     """
 
-    save_seconds: ClassVar[float] = 0.0  # least time between two checkpoints
+    save_seconds: float = 0.0  # least time between two checkpoints
     keeps_history: ClassVar[bool] = False  # whether events go to history.jsonl
     is_sharded = False  # whether the weights are divided among the ranks, which save them together
 
@@ -144,7 +144,7 @@ def drive(
         progress: Whether to show a progress bar on a terminal.
     """
     _resume(trained, folder, resume=resume)
-    last_saved = time.perf_counter()
+    saved_step, last_saved = trained.done, time.perf_counter()
     with progress_bar(trained.steps, trained.done, shown=progress) as bar:
         while not trained.finished:
             try:
@@ -157,8 +157,8 @@ def drive(
                     events = trained.observe(began)
                     trained.random_of_ranks = from_each(torch.get_rng_state())
             except DivergenceError as error:
-                if folder and (history := trained.members[0].history):
-                    last = f"The last good checkpoint, of step {history[-1].step},"
+                if folder and saved_step:
+                    last = f"The last good checkpoint, of step {saved_step},"
                     error.add_note(f"{last} is in {folder.checkpoints}.")
                 raise
             if folder and trained.keeps_history:
@@ -167,9 +167,10 @@ def drive(
             if trained.is_sharded and shared:
                 with lost_ranks():
                     save_sharded(shared.checkpoints, trained.done, *trained.checkpoint())
+                saved_step = trained.done
             elif folder and (due or trained.finished):
                 save_checkpoint(folder.checkpoints, trained.done, *trained.checkpoint())
-                last_saved = time.perf_counter()
+                saved_step, last_saved = trained.done, time.perf_counter()
             if events:
                 bar.show(events[-1])
             with forked(trained.device):  # a callback's draws do not affect the run

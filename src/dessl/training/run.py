@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dessl import _checks
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
@@ -54,6 +55,7 @@ def train(
     transform: Callable[[Tensor], Tensor] | None = None,
     progress: bool = True,
     sync_batch_norm: bool = False,
+    checkpoint_seconds: float = 0.0,
 ) -> TrainResult:
     """Train a model on labelled and unlabelled rows, on the device where the data is.
 
@@ -82,6 +84,8 @@ def train(
         progress: Whether to show a progress bar on a terminal.
         sync_batch_norm: Whether BatchNorm computes its statistics over the rows of all ranks, as in
             one process, by PyTorch's ``SyncBatchNorm``; only on GPUs. Default: each rank's own.
+        checkpoint_seconds: Least time between two checkpoints; the last step is always saved, and
+            sharded weights at every evaluation, like all by default.
 
     >>> from dessl.models import MLP
     >>> x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
@@ -97,6 +101,7 @@ def train(
         raise TypeError("callbacks must be a list of functions; got one function.")
     surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
+    _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)
     plan = plan_for(plan, data)
     if warning := past_bound(plan.lam, plan, surrogate):
         warnings.warn(warning, UserWarning, stacklevel=2)
@@ -113,6 +118,7 @@ def train(
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
+        run.save_seconds = checkpoint_seconds
         try:
             drive(
                 run,

@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _inside: ContextVar[bool] = ContextVar("inside one_thread", default=False)
 # PyTorch's number before, for each of the user's threads that is inside. A thread that enters while
@@ -31,17 +36,23 @@ def one_thread(*, when: bool = True) -> Iterator[None]:
     if not when or _inside.get():
         yield
         return
-    import scipy.linalg  # noqa: F401 (its threads are known once it is loaded)
-    from threadpoolctl import threadpool_limits
-
     with _lock:
         _before.append(_before[0] if _before else torch.get_num_threads())
     token = _inside.set(True)
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1, user_api="blas"):
+        with _linear_algebra().limit(limits=1, user_api="blas"):
             yield
     finally:
         _inside.reset(token)
         with _lock:
             torch.set_num_threads(_before.pop())
+
+
+@cache
+def _linear_algebra() -> "ThreadpoolController":
+    """The threads of NumPy's and SciPy's linear algebra; finding them takes 4 ms."""
+    import scipy.linalg  # noqa: F401 (its threads are known once it is loaded)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
