@@ -1,6 +1,7 @@
 """``dessl fit --teacher``: a student from few gold labels and answers that may be wrong."""
 
 import csv
+import dataclasses
 import html
 import json
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from dessl.cli.main import main
+from dessl.cli.teaching import answers_to
+from dessl.data.errors import DataError
 from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
@@ -322,3 +325,26 @@ def test_a_teacher_is_of_a_table(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("fit", "digits", "--teacher", "llm", "--out", tmp_path / "run")
     assert code == 2
     assert "--teacher names columns of a table" in err
+
+
+def test_a_teacher_without_columns_has_no_answers(
+    answers: Path, listening: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = load_model(listening / "model")
+    both = {"llm": ["llm"], "p": ["p(no)", "p(yes)"]}
+    model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")  # without p
+    read = answers_to(model, str(source))
+    assert [(one.name, int(one.answered.sum())) for one in read or ()] == [("llm", 8), ("p", 0)]
+    assert "new.csv has no answers of 'p': only those of the other" in capsys.readouterr().err
+
+
+def test_some_columns_of_a_teacher_are_refused(
+    answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    saved = load_model(listening / "model")
+    both = {"llm": ["llm"], "p": ["a", "p(yes)"]}  # as if a were one of its probabilities
+    model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")
+    with pytest.raises(DataError, match=r"all columns of .*'p', or none; got no column 'p\(yes\)'"):
+        answers_to(model, str(source))

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dessl._checks import quoted
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -27,8 +28,9 @@ from dessl.cli.fit_folder import (
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import kind_of, training_data
 from dessl.data import SemiData
+from dessl.data.errors import DataError, few
 from dessl.data.formats.answers import read_answers, teacher_columns
-from dessl.data.formats.tables import open_table
+from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
 from dessl.results.facts import (
@@ -137,20 +139,42 @@ def answers_to(
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
     table, columns = open_table(source, sheet=sheet), model.details["teachers"]
-    absent = [one for names in columns.values() for one in names if one not in table.columns]
-    if absent:
+    absent = _absent(table, columns)
+    if len(absent) == len(columns):
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
+    columns = {name: own for name, own in columns.items() if name not in absent}
     missing = () if model.encoding is None else model.encoding.missing_labels
     other = other_answers or model.details.get("other_answers")
     cells = read_answers(table, columns, model.class_names, missing, other_answers=other)
-    read = _answers(cells, model.class_names)
+    if absent:
+        named = few([quoted(name) for name in absent])
+        say(f"Note: {source} has no answers of {named}: only those of the other teachers are used.")
+    given = {name: cells.get(name, [None] * table.n_rows) for name in model.details["teachers"]}
+    read = _answers(given, model.class_names)
     answered = answered_by_any(read)
     if bool(answered.all()):
         return read
     silent = f"{int((~answered).sum()):,} of {len(answered):,}"
     say(f"Note: {silent} rows have no answer: the student predicts them alone.")
     return read if bool(answered.any()) else None
+
+
+def _absent(table: Table, columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """The teachers that have none of their columns in the table; some of them are an error."""
+    absent = []
+    for name, own in columns.items():
+        lacking = [one for one in own if one not in table.columns]
+        if lacking and len(lacking) < len(own):
+            raise DataError.of(
+                table.source,
+                expected=f"all columns of the probabilities of {quoted(name)}, or none",
+                got=f"no column {few([quoted(one) for one in lacking])}",
+                do="Add it, or omit the others to predict without this teacher.",
+            )
+        if lacking:
+            absent.append(name)
+    return absent
 
 
 def probabilities(
