@@ -306,6 +306,7 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
          "answer, pass --missing-label 'not sure'"),
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
+        (("--teacher", "p", "--labels", "50"), "--labels cannot be used with --teacher on a table"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher", "p", "--propensity", "a"), "Draw gold labels at random; or fit without "
          "--teacher; or, for an unbiased evaluation of this student, run dessl evaluate"),
@@ -348,3 +349,35 @@ def test_some_columns_of_a_teacher_are_refused(
     source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")
     with pytest.raises(DataError, match=r"all columns of .*'p', or none; got no column 'p\(yes\)'"):
         answers_to(model, str(source))
+
+
+def test_embeddings_have_answers_in_their_file_of_labels(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    with answers.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    vectors, labels, run = tmp_path / "vectors.npy", tmp_path / "labels.csv", tmp_path / "run"
+    np.save(vectors, np.array([[line["a"], line["b"]] for line in lines], np.float32))
+    with labels.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("row", "gold", "llm"))
+        for row in reversed(range(400)):  # in another order than the vectors, some without
+            if row % 7 and lines[row]["llm"] != "not sure":
+                table.writerow((row, lines[row]["gold"], lines[row]["llm"]))
+    command = ("fit", vectors, "--labels", labels, "--label", "gold", "--teacher", "llm")
+    code, shown, err = cli(*command, "--steps", 20, "--out", run)
+    assert code == 0, err
+    listed = [line for row, line in enumerate(lines) if row % 7 and line["llm"] != "not sure"]
+    gold = [line for line in listed if line["gold"]]
+    (found,) = json.loads((run / "facts.json").read_text())["taught"]["teachers"]
+    right = np.mean([line["llm"] == line["gold"] for line in gold])
+    assert f"{len(gold)} gold labels, {400 - len(gold)} rows without one." in shown
+    assert f"llm: accuracy {right:.3f} (" in shown
+    assert found["answered"] == pytest.approx(len(listed) / 400)
+    out = tmp_path / "p.csv"
+    assert cli("predict", run, vectors, "--out", out)[0] == 0
+    assert len(out.read_text().splitlines()) == 401
+    assert cli("evaluate", run, vectors, "--labels", labels, "--label", "gold")[0] == 0
+    code, _, err = cli(*command, "--teacher-at-prediction", "--out", tmp_path / "other")
+    assert code == 2
+    assert "--teacher-at-prediction needs a table" in err

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from dessl._checks import quoted
@@ -26,10 +27,11 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.output import noted_warnings, say, show_run
-from dessl.cli.sources import kind_of, training_data
+from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
 from dessl.data.errors import DataError, few
 from dessl.data.formats.answers import read_answers, teacher_columns
+from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
@@ -49,8 +51,8 @@ from dessl.teachers.answers import answered_by_any, warn_of_chance
 from dessl.training.progress import whole_bar
 
 ONLY = {
-    "data", "out", "label", "ignore", "categorical", "missing_label", "all_classes", "sheet",
-    "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
+    "data", "out", "label", "labels", "ignore", "categorical", "missing_label", "all_classes",
+    "sheet", "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
     "resume", "as_json",
 }  # fmt: skip
 SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the run's folder
@@ -78,8 +80,7 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
 def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Train a student on gold labels and a teacher's answers, and report how good both are."""
     started, out, source = time.perf_counter(), options["out"], options["data"]
-    if kind_of(source) != "table":
-        raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
+    file = _answers_file(options)
     if options["resume"] and is_finished(out, identity, (FACTS, REPORT), (MODEL,)):
         say(FINISHED_ALREADY.format(out=out))
         show_run(out, read_facts(out), as_json=options["as_json"])
@@ -87,7 +88,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     if options["resume"]:
         check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
-        columns = _columns(source, options["teacher"], options["sheet"])
+        columns = _columns(file, options["teacher"], options["sheet"])
         _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
@@ -113,6 +114,31 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
             mark_finished(out, identity)
             drop_large_checkpoints(out)
     show_run(out, facts, as_json=options["as_json"])
+
+
+def _answers_file(options: Mapping[str, Any]) -> str:
+    """The table with gold labels and answers: DATA, or the file of labels of embeddings."""
+    source, labels = options["data"], options["labels"]
+    kind = kind_of(source)
+    if kind not in ("table", "npy") or (kind == "npy" and str(labels).endswith(".npy")):
+        raise ValueError(
+            "--teacher names columns of a table, or of the table of labels (--labels) of .npy "
+            "files, but there is no table. Put the answers in one, or omit --teacher."
+        )
+    if kind == "table" and labels is not None:
+        raise ValueError(
+            "--labels cannot be used with --teacher on a table: all its gold labels are used. "
+            "Omit it."
+        )
+    if kind == "table":
+        return str(source)
+    check_labels_file(source, kind, labels)
+    if options["teacher_at_prediction"]:
+        raise ValueError(
+            "--teacher-at-prediction needs a table: answers to new rows are columns of DATA, and "
+            ".npy files have none. Omit it; the student predicts alone."
+        )
+    return str(labels)
 
 
 def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
@@ -216,24 +242,44 @@ def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
     """The rows without the teachers' columns, and the teachers' answers."""
+    table = open_table(_answers_file(options), sheet=options["sheet"])
+    embedded = kind_of(source) == "npy"
+    teachers = [] if embedded else [one for names in columns.values() for one in names]
     data = training_data(
         source,
         label=options["label"],
-        ignore=[*(options["ignore"] or ()), *(one for names in columns.values() for one in names)],
+        ignore=[*(options["ignore"] or ()), *teachers],
         categorical=options["categorical"] or (),
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
+        labels=options["labels"],
         sheet=options["sheet"],
     )
-    missing = () if data.encoding is None else data.encoding.missing_labels
-    table = open_table(source, sheet=options["sheet"])
+    given = tuple(options["missing_label"] or ())
+    missing = given if data.encoding is None else data.encoding.missing_labels
     read = read_answers(
         table, columns, data.class_names, missing, fitting=True,
         other_answers=options["other_answers"],
     )  # fmt: skip
+    if embedded:
+        read = _in_rows(read, row_places(table, len(data)), len(data))
     data.teachers = {one.name: one for one in _answers(read, data.class_names)}
     warn_of_chance(list(data.teachers.values()), data.y)
     return data
+
+
+def _in_rows(read: Mapping[str, Any], places: Any, n_rows: int) -> dict[str, Any]:
+    """The answers of a table's lines, in the order of the rows; rows without a line have none."""
+    found: dict[str, Any] = {}
+    for name, lines in read.items():
+        if isinstance(lines, np.ndarray):
+            found[name] = np.full((n_rows, lines.shape[1]), np.nan)
+            found[name][places] = lines
+        else:
+            found[name] = [None] * n_rows
+            for place, answer in zip(places.tolist(), lines, strict=True):
+                found[name][place] = answer
+    return found
 
 
 def _saved(taught: Taught, data: SemiData, details: dict[str, Any]) -> SavedModel:
