@@ -381,3 +381,16 @@ def test_embeddings_have_answers_in_their_file_of_labels(
     code, _, err = cli(*command, "--teacher-at-prediction", "--out", tmp_path / "other")
     assert code == 2
     assert "--teacher-at-prediction needs a table" in err
+
+
+def test_a_feature_of_nothing_but_classes_is_pointed_out(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    command = ("fit", answers, "--label", "gold", "--teacher", "p", "--steps", 20)
+    note = "'llm' is a feature, but has only classes of 'gold'. If these are answers"
+    code, _, err = cli(*command, "--missing-label", "not sure", "--out", tmp_path / "run")
+    assert code == 0, err
+    assert note in " ".join(err.split())
+    code, _, err = cli(*command, "--out", tmp_path / "other")  # another value occurs
+    assert code == 0, err
+    assert note not in " ".join(err.split())

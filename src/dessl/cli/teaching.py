@@ -5,6 +5,7 @@ RUN/facts.json    how good each teacher is, what was kept and why; shown in RUN/
 RUN/training/     checkpoints, used to resume a killed run
 """
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,7 @@ from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
 from dessl.data.errors import DataError, few
 from dessl.data.formats.answers import read_answers, teacher_columns
+from dessl.data.formats.columns import as_text
 from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
@@ -263,9 +265,26 @@ def _gold_rows(
     )  # fmt: skip
     if embedded:
         read = _in_rows(read, row_places(table, len(data)), len(data))
+    else:
+        _note_other_answers(table, data, options["label"])
     data.teachers = {one.name: one for one in _answers(read, data.class_names)}
     warn_of_chance(list(data.teachers.values()), data.y)
     return data
+
+
+def _note_other_answers(table: Table, data: SemiData, label: str) -> None:
+    """Point out features that have no values but classes, as the answers of a further teacher."""
+    if data.encoding is None:
+        return
+    classes, marks = set(data.class_names), {"", *data.encoding.missing_labels}
+    for name in (one.name for one in data.encoding.columns):
+        texts = {*as_text(table.columns[name]).texts.to_pylist()} - marks - {None}
+        if len(texts) > 1 and texts <= classes:
+            say(
+                f"Note: {quoted(name)} is a feature, but has only classes of {quoted(label)}. If "
+                f"these are answers of another source, pass --teacher {shlex.quote(name)} or "
+                f"--ignore {shlex.quote(name)}: as a feature, new rows need them too."
+            )
 
 
 def _in_rows(read: Mapping[str, Any], places: Any, n_rows: int) -> dict[str, Any]:
