@@ -336,7 +336,7 @@ def test_a_teacher_without_columns_has_no_answers(
     model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
     source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")  # without p
     read = answers_to(model, str(source))
-    assert [(one.name, int(one.answered.sum())) for one in read or ()] == [("llm", 8), ("p", 0)]
+    assert [(one.name, int(one.answered.sum())) for one in read or ()] == [("llm", 8)]
     assert "new.csv has no answers of 'p': only those of the other" in capsys.readouterr().err
 
 

@@ -178,8 +178,7 @@ def answers_to(
     if absent:
         named = few([quoted(name) for name in absent])
         say(f"Note: {source} has no answers of {named}: only those of the other teachers are used.")
-    given = {name: cells.get(name, [None] * table.n_rows) for name in model.details["teachers"]}
-    read = _answers(given, model.class_names)
+    read = _answers(cells, model.class_names)
     answered = answered_by_any(read)
     if bool(answered.all()):
         return read
