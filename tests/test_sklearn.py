@@ -36,6 +36,12 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 class TestSplit:
+    def test_rows_labels_and_groups_have_one_length(self, rows: tuple) -> None:
+        X, y = rows
+        for given in ((X, y[:10]), (X, y, np.arange(10))):
+            with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+                next(SemiSupervisedSplit(2).split(*given))
+
     @pytest.mark.parametrize("mark", [-1, None, np.nan])
     def test_folds_of_labelled_rows_and_all_others_in_training(
         self, rows: tuple, mark: object
@@ -145,6 +151,7 @@ class TestWrappers:
         whole = DeSSLClassifier(**FAST).fit(X, few)
         inside = calibrated.calibrated_classifiers_[0].estimator
         assert np.array_equal(inside.predict_proba(X), whole.predict_proba(X))
+        assert np.array_equal(inside.predict_log_proba(X), whole.predict_log_proba(X))
         assert np.array_equal(inside.predict(X), whole.predict(X))
         assert inside.score(X, few) == whole.score(X, few)
         assert inside.n_features_in_ == 3

@@ -41,6 +41,7 @@ from dessl.teachers.rows import columns_of
 
 FORMAT = 2
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
+DAMAGED = "Restore it from a copy, or train again into another folder."
 MOST_VALUES = 2**28  # of a row: 256 MiB as bytes
 KEYS = {
     "format", "versions", "architecture", "members", "pool", "taught", "input", "class_names",
@@ -241,13 +242,14 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     lacking = [name for name in (SETTINGS, WEIGHTS) if not (place / name).is_file()]
     if lacking:  # or a pipe, whose end may never come
         raise SavedModelError(
-            f"{place} is not a complete saved model: the file {lacking[0]} is missing."
+            f"{place} is not a complete saved model: the file {lacking[0]} is missing. {DAMAGED}"
         )
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
     except (OSError, ValueError, RecursionError) as error:
-        raise SavedModelError(f"{place} is not a complete saved model: {error}.") from error
+        why = f"is not a complete saved model: {error}. {DAMAGED}"
+        raise SavedModelError(f"{place} {why}") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__
         raise SavedModelError(

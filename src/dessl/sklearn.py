@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from dessl.estimator.targets import known_labels
 
@@ -55,7 +55,7 @@ class SemiSupervisedSplit(BaseCrossValidator):  # type: ignore[misc]
 
     def split(
         self,
-        X: Any,  # noqa: ARG002
+        X: Any,
         y: Any = None,
         groups: Any = None,
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -69,6 +69,7 @@ class SemiSupervisedSplit(BaseCrossValidator):  # type: ignore[misc]
         """
         if y is None:
             raise ValueError("SemiSupervisedSplit needs y, to know which rows have a label.")
+        check_consistent_length(X, y, groups)
         missing, present, _ = known_labels(y)
         labelled, unlabelled = np.flatnonzero(~missing), np.flatnonzero(missing)
         if len(present) < self.n_splits:
@@ -183,6 +184,12 @@ class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         check_is_fitted(self)
         probabilities: NDArray[np.float64] = self.estimator_.predict_proba(X)
         return probabilities
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithms of :meth:`predict_proba`, (n, classes)."""
+        check_is_fitted(self)
+        logs: NDArray[np.float64] = self.estimator_.predict_log_proba(X)
+        return logs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of the fitted classifier."""

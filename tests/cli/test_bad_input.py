@@ -66,6 +66,10 @@ CASES = {
         table(["age,result", "30,ill", "40,well"]),
         "expected a column 'outcome'; got 'age', 'result'. Check the name",
     ),
+    "columns in one option": Case(
+        lambda folder: [*table(good_rows())(folder), "--ignore", "age,age"],
+        "Name one column at a time, and repeat the option for each.",
+    ),
     "label column not named": Case(
         lambda folder: table(good_rows())(folder)[:1], "Pass --label NAME."
     ),

@@ -37,7 +37,7 @@ def test_a_sheet_is_read_by_its_name(book: str) -> None:
 
 def test_rows_of_another_kind_or_shape_are_refused(book: str, tmp_path: Path) -> None:
     vectors = Expected.of(SemiData(np.zeros((4, 3), np.float32), [0, 1, 0, 1]))
-    with pytest.raises(DataError, match="like the training data"):
+    with pytest.raises(DataError, match=r"\.npz or \.npy file, like the training data"):
         new_rows(book, vectors)
     np.savez(tmp_path / "wide.npz", x=np.zeros((2, 5), np.float32), y=[0, 1])
     with pytest.raises(DataError, match=r"rows of shape \(3,\), like the training data"):

@@ -1,6 +1,7 @@
 """``dessl fit --teacher``: a student from few gold labels and answers that may be wrong."""
 
 import csv
+import dataclasses
 import html
 import json
 from collections.abc import Callable
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from dessl.cli.main import main
+from dessl.cli.teaching import answers_to
+from dessl.data.errors import DataError
 from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
@@ -303,6 +306,7 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
          "answer, pass --missing-label 'not sure'"),
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
+        (("--teacher", "p", "--labels", "50"), "--labels cannot be used with --teacher on a table"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher", "p", "--propensity", "a"), "Draw gold labels at random; or fit without "
          "--teacher; or, for an unbiased evaluation of this student, run dessl evaluate"),
@@ -322,3 +326,71 @@ def test_a_teacher_is_of_a_table(cli: Cli, tmp_path: Path) -> None:
     code, _, err = cli("fit", "digits", "--teacher", "llm", "--out", tmp_path / "run")
     assert code == 2
     assert "--teacher names columns of a table" in err
+
+
+def test_a_teacher_without_columns_has_no_answers(
+    answers: Path, listening: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = load_model(listening / "model")
+    both = {"llm": ["llm"], "p": ["p(no)", "p(yes)"]}
+    model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")  # without p
+    read = answers_to(model, str(source))
+    assert [(one.name, int(one.answered.sum())) for one in read or ()] == [("llm", 8)]
+    assert "new.csv has no answers of 'p': only those of the other" in capsys.readouterr().err
+
+
+def test_some_columns_of_a_teacher_are_refused(
+    answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    saved = load_model(listening / "model")
+    both = {"llm": ["llm"], "p": ["a", "p(yes)"]}  # as if a were one of its probabilities
+    model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")
+    with pytest.raises(DataError, match=r"all columns of .*'p', or none; got no column 'p\(yes\)'"):
+        answers_to(model, str(source))
+
+
+def test_embeddings_have_answers_in_their_file_of_labels(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    with answers.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    vectors, labels, run = tmp_path / "vectors.npy", tmp_path / "labels.csv", tmp_path / "run"
+    np.save(vectors, np.array([[line["a"], line["b"]] for line in lines], np.float32))
+    with labels.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("row", "gold", "llm"))
+        for row in reversed(range(400)):  # in another order than the vectors, some without
+            if row % 7 and lines[row]["llm"] != "not sure":
+                table.writerow((row, lines[row]["gold"], lines[row]["llm"]))
+    command = ("fit", vectors, "--labels", labels, "--label", "gold", "--teacher", "llm")
+    code, shown, err = cli(*command, "--steps", 20, "--out", run)
+    assert code == 0, err
+    listed = [line for row, line in enumerate(lines) if row % 7 and line["llm"] != "not sure"]
+    gold = [line for line in listed if line["gold"]]
+    (found,) = json.loads((run / "facts.json").read_text())["taught"]["teachers"]
+    right = np.mean([line["llm"] == line["gold"] for line in gold])
+    assert f"{len(gold)} gold labels, {400 - len(gold)} rows without one." in shown
+    assert f"llm: accuracy {right:.3f} (" in shown
+    assert found["answered"] == pytest.approx(len(listed) / 400)
+    out = tmp_path / "p.csv"
+    assert cli("predict", run, vectors, "--out", out)[0] == 0
+    assert len(out.read_text().splitlines()) == 401
+    assert cli("evaluate", run, vectors, "--labels", labels, "--label", "gold")[0] == 0
+    code, _, err = cli(*command, "--teacher-at-prediction", "--out", tmp_path / "other")
+    assert code == 2
+    assert "--teacher-at-prediction needs a table" in err
+
+
+def test_a_feature_of_nothing_but_classes_is_pointed_out(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    command = ("fit", answers, "--label", "gold", "--teacher", "p", "--steps", 20)
+    note = "'llm' is a feature, but has only classes of 'gold'. If these are answers"
+    code, _, err = cli(*command, "--missing-label", "not sure", "--out", tmp_path / "run")
+    assert code == 0, err
+    assert note in " ".join(err.split())
+    code, _, err = cli(*command, "--out", tmp_path / "other")  # another value occurs
+    assert code == 0, err
+    assert note not in " ".join(err.split())

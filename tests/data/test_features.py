@@ -93,6 +93,7 @@ def test_float_sequences_keep_their_shape() -> None:
         (np.zeros((5, 0)), None, ValueError, "must not be empty"),
         (np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), None, ValueError, "a masked array. Impute"),
         (scipy.sparse.eye_array(3), None, TypeError, r"got dtype object.* \.toarray\(\)"),
+        (torch.eye(3).to_sparse(), None, TypeError, r"dense tensor; got .* \.to_dense\(\)"),
         (np.array([["a", "b"]]), None, TypeError, "real numbers; got dtype <U1. Encode text"),
         (
             torch.zeros(2, 2, dtype=torch.complex64),

@@ -106,6 +106,11 @@ class TestFit:
         assert p.dtype == np.float64
         assert np.allclose(p.sum(1), 1)
         assert (fitted.predict(rows[0]) == fitted.classes_[p.argmax(1)]).all()
+        assert np.allclose(np.exp(fitted.predict_log_proba(rows[0])), p)
+
+    def test_a_module_that_is_no_network_is_named(self, rows: tuple) -> None:
+        with pytest.raises(TypeError, match=r"module must be a network.*got int"):
+            DeSSLClassifier(module=5, **FAST).fit(*rows[:2])
 
     def test_text_labels_with_none_and_nan(self, rows: tuple, fitted: DeSSLClassifier) -> None:
         X, few, _ = rows

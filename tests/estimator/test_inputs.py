@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
+import torch
 from PIL import Image
 
 from dessl import DataError, DeSSLClassifier, save_model
@@ -196,3 +198,34 @@ def test_images_of_another_type_are_named() -> None:
     fitted = DeSSLClassifier(steps=2, networks=1).fit(images, np.arange(20) % 2)
     with pytest.raises(ValueError, match="trained on uint8 images; got float64"):
         fitted.predict(images / 255)
+
+
+def test_tensors_with_a_gradient_are_rows() -> None:
+    draw = np.random.default_rng(0)
+    X, y = torch.from_numpy(draw.normal(size=(40, 2))), np.arange(40) % 2
+    clf = DeSSLClassifier(steps=2, networks=1, teachers=None, random_state=0).fit(X, y)
+    assert np.array_equal(clf.predict(X.requires_grad_()), clf.predict(X.detach().numpy()))
+
+
+class Lazy:
+    """Rows that were not read yet, as Polars and Spark have them."""
+
+    def collect(self) -> None:
+        raise AssertionError("reading is the caller's decision")
+
+
+@pytest.mark.parametrize(
+    ("X", "do"),
+    [
+        (np.array([[1, "Oslo"], [2, "Bergen"]], dtype=object), r"pandas\.DataFrame\(X\)"),
+        (np.array([["a"], ["b"]]), r"pandas\.DataFrame\(X\)"),
+        ([{"age": 1}, {"age": 2}], r"pandas\.DataFrame\(X\)"),
+        (np.array([(1, 2), (3, 4)], dtype=[("a", int), ("b", int)]), r"pandas\.DataFrame\(X\)"),
+        (scipy.sparse.csr_matrix(np.eye(2)), "TruncatedSVD"),
+        (Lazy(), r"X\.collect\(\)"),
+        (pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0])}), r"X\.sparse\.to_dense\(\)"),
+    ],
+)
+def test_rows_that_are_not_numbers_say_what_to_pass(X: object, do: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=do):
+        DeSSLClassifier().fit(X, [0, 1])

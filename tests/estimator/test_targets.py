@@ -1,14 +1,17 @@
 """What counts as a label, and what as none."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from dessl import DeSSLClassifier
-from dessl.estimator.targets import codes_and_classes, teachers_answers
+from dessl.estimator.targets import codes_and_classes, teachers_answers, warn_of_order
 
 
 @pytest.mark.parametrize(
@@ -242,3 +245,51 @@ class TestTeachersAnswers:
         said = {"gpt": self.SAID, "crowd": ["no", "no", "yes"]}
         found = teachers_answers(said, ("no", "yes"), self.X)
         assert [one.name for one in found] == ["gpt", "crowd"]
+
+
+def test_spellings_of_one_class_are_warned_of() -> None:
+    y = np.array(["yes", " yes", "Yes", "no", None], dtype=object)
+    with pytest.warns(UserWarning, match="' yes' and 'Yes' and 'yes' count as different classes"):
+        codes_and_classes(y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [["a", " ", "b"], np.array(["a", "  ", "b"]), np.array(["a", " ", "b"], dtype=object)],
+)
+def test_a_label_of_spaces_is_missing(y: object) -> None:
+    codes, classes = codes_and_classes(y)
+    assert codes.tolist() == [0, -1, 1]
+    assert classes.tolist() == ["a", "b"]
+
+
+def test_a_series_in_another_order_is_warned_of() -> None:
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[5, 6, 7])
+    shuffled = pd.Series(["x", "y", "x"], index=[7, 5, 6])
+    with pytest.warns(UserWarning, match=r"y has the index of X in another order.*y\.loc") as seen:
+        warn_of_order(X, y=shuffled)
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_order(X, y=shuffled.loc[X.index], groups=shuffled.to_numpy())
+        warn_of_order(X, y=shuffled.reset_index(drop=True), sample_weight=None)
+        warn_of_order(X.to_numpy(), y=shuffled)
+
+
+def test_fit_and_score_warn_of_labels_in_another_order() -> None:
+    draw = np.random.default_rng(0)
+    X = pd.DataFrame({"a": draw.normal(size=40), "b": draw.normal(size=40)})
+    y = pd.Series(np.arange(40) % 2)
+    clf = DeSSLClassifier(steps=2, networks=1, teachers=None, random_state=0)
+    with pytest.warns(UserWarning, match="y has the index of X in another order") as seen:
+        clf.fit(X, y.iloc[::-1])
+    assert seen[0].filename == __file__
+    with pytest.warns(UserWarning, match="y has the index of X in another order"):
+        clf.score(X, y.iloc[::-1])
+
+
+def test_whole_numbers_with_gaps_stay_whole_numbers() -> None:
+    codes, classes = codes_and_classes(pyarrow.array([3, None, 1]))
+    assert codes.tolist() == [1, -1, 0]
+    assert classes.tolist() == [1, 3]
+    assert classes.dtype.kind == "i"  # NumPy alone would make floats of them

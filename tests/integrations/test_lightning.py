@@ -303,8 +303,17 @@ def test_another_source_of_batches_is_refused(tmp_path: Path, data: SemiData) ->
 
     batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
     module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy())
-    with quiet(), pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
+    with quiet(), pytest.raises(TypeError, match=r"got other loaders.*fit\(module, SemiDataModule"):
         trainer(tmp_path, 1).fit(module, batches.train_dataloader())
+
+
+def test_arguments_of_another_kind_are_refused(data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    with pytest.raises(TypeError, match=r"nn\.Module; got function.*call it"):
+        DeSSLModule(lambda: MLP(2, 2), Entropy())
+    with pytest.raises(TypeError, match=r"SemiData; got Tensor.*dessl\.SemiData\(x, y\)"):
+        SemiDataModule(data.x)
 
 
 def test_a_batch_of_another_kind_is_refused(tmp_path: Path, data: SemiData) -> None:

@@ -77,6 +77,12 @@ def test_runs_side_by_side_are_told_apart_by_folder_and_settings(facts: RunFacts
     assert f'<h2 dir="auto">runs/a: {facts.title}</h2>' in page
 
 
+def test_the_columns_of_teachers_are_listed(facts: RunFacts) -> None:
+    columns = {"llm": ["llm"], "p": ["p_no", "p_yes"]}
+    page = report_html([dataclasses.replace(facts, settings={"teachers": columns})])
+    assert "<bdi>llm, p (p_no, p_yes)</bdi>" in page
+
+
 def test_a_name_for_each_run_is_needed(facts: RunFacts) -> None:
     with pytest.raises(ValueError, match="one entry for each of the 2 runs"):
         report_html([facts, facts], names=["a"])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from dessl.teachers import Gain
+from dessl.teachers import Gain, Member, PoolReport
 
 
 def test_the_error_is_that_of_a_mean() -> None:
@@ -22,3 +22,12 @@ def test_copies_do_not_make_it_surer() -> None:
 
 def test_one_label_says_nothing() -> None:
     assert Gain.of(torch.ones(1), torch.zeros(1)).standard_error == float("inf")
+
+
+def test_a_printed_pool_names_its_networks() -> None:
+    gain = Gain(0.1, 0.2)
+    members = tuple(Member(name, 0.5, 0.3, gain, uses_unlabelled=False) for name in ("cc", "trees"))
+    report = PoolReport(50, members, 0.4, 0.3, 0.2, gain, gain, gain)
+    lines = str(report).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["networks", "trees"]
+    assert "<td>networks" in report._repr_html_()

@@ -88,3 +88,19 @@ def test_principal_directions_are_those_of_a_singular_value_decomposition(n: int
     there = (values[:k] > 1e-9 * values[0]).double()
     same = (found * right[:k].T).sum(0).abs()
     torch.testing.assert_close(same, there, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equally_frequent_categories_have_principal_directions(seed: int) -> None:
+    # each of 100 categories in one row: LAPACK's solver for some eigenvectors gives up
+    n, levels = 400, 100
+    rows = torch.zeros(n, levels + 1)
+    rows[torch.arange(levels), torch.arange(levels)] = 1.0
+    rows[:, -1] = torch.from_numpy(np.random.default_rng(seed).normal(size=n))
+    mean, scale = column_mean(rows), column_scale(rows)
+    found = _principal(rows, mean, scale)
+    scaled = (rows.double() - mean) / scale
+    captured = float((scaled @ found).square().sum())
+    largest = torch.linalg.svdvals(scaled)[: found.shape[1]]
+    torch.testing.assert_close(found.T @ found, torch.eye(found.shape[1]).double())
+    assert captured == pytest.approx(float(largest.square().sum()))

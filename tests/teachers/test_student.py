@@ -333,3 +333,10 @@ def test_students_of_other_answers_are_not_taken_for_these(tmp_path: Path) -> No
     learn_from_answers(data(), given, setting=SHORT, out=tmp_path, models=())
     with pytest.raises(ValueError, match=r"students.* has a different run \(surrogate"):
         learn_from_answers(data(), changed, setting=SHORT, out=tmp_path, models=())
+
+
+def test_arguments_of_another_kind_are_named() -> None:
+    with pytest.raises(TypeError, match="data must be a SemiData; got Tensor"):
+        learn_from_answers(rows()[0], answers("good"))
+    with pytest.raises(TypeError, match="setting must be a NetworkSetting; got dict"):
+        learn_from_answers(data(), answers("good")[:600], setting={"steps": 3})

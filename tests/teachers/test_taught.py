@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+from functools import cache
 
 import pytest
 import torch
-from tests.teachers.three_clouds import answers, rows, taught
+from tests.teachers.three_clouds import NAMES, SHORT, answers, data, rows, taught
 
-from dessl.teachers import Taught
+from dessl.teachers import Answers, Taught, learn_from_answers
 from dessl.teachers.base import State
 from dessl.teachers.fold_networks import network_log_p
 
@@ -81,3 +82,35 @@ def test_a_student_of_the_first_format_is_read() -> None:
     assert choice.without_loss == choice.gold_only_loss
     assert choice.weights_without == (1.0, *[0.0] * (len(choice.weights) - 1))
     assert choice.n == found.report.n_gold == 60
+
+
+@cache
+def of_two() -> Taught:
+    """A student of a good and of a bad teacher, both of which answer new rows."""
+    both = {kind: answers(kind)[:600] for kind in ("good", "shuffled")}
+    return learn_from_answers(data(), both, at_prediction=True, setting=SHORT, models=())
+
+
+def test_answers_of_several_teachers_are_matched_by_name() -> None:
+    x, good, bad = rows()[0][600:], answers("good")[600:], answers("shuffled")[600:]
+    expected = of_two().predict_log_proba(x, [good, bad])  # in the order of training
+    for given in ({"good": good, "shuffled": bad}, {"shuffled": bad, "good": good}):
+        assert torch.equal(of_two().predict_log_proba(x, given), expected)
+    named = [Answers.of(bad, NAMES, name="shuffled"), Answers.of(good, NAMES, name="good")]
+    assert torch.equal(of_two().predict_log_proba(x, named), expected)
+    assert not torch.allclose(of_two().predict_log_proba(x, [bad, good]), expected)
+
+
+def test_a_teacher_that_is_not_given_has_no_answers() -> None:
+    x, good = rows()[0][600:], answers("good")[600:]
+    none = torch.full_like(good, torch.nan)
+    found = of_two().predict_log_proba(x, {"good": good})
+    assert torch.equal(found, of_two().predict_log_proba(x, [good, none]))
+
+
+def test_other_teachers_than_those_of_training_are_refused() -> None:
+    x, good = rows()[0][600:], answers("good")[600:]
+    with pytest.raises(ValueError, match="were 'good', 'shuffled'; got answers of 'new'"):
+        of_two().predict_log_proba(x, {"good": good, "new": good})
+    with pytest.raises(ValueError, match=r"answers of 2 teachers are needed.*'shuffled'; got 1"):
+        of_two().predict_log_proba(x, good)

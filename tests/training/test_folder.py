@@ -239,3 +239,11 @@ def test_the_next_run_sweeps_what_killed_ones_left(
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
     (tmp_path / ".run.json.mine").unlink()
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
+
+
+def test_a_file_is_no_folder_for_a_run(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "run").write_text("notes")
+    with pytest.raises(FileExistsError, match=r"run is a file.*Choose another name"):
+        train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path / "run")

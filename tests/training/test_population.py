@@ -561,8 +561,11 @@ def test_what_does_not_fit_together_is_refused() -> None:
     for runs, plan, complaint in refused:
         with pytest.raises(ValueError, match=complaint):
             train_population(small_mlp, Entropy(), data, runs, plan)
+    with pytest.raises(ValueError, match="FromFunction is NaN or infinite for the first rows"):
+        train_population(small_mlp, lambda z: z.sum(1) * torch.nan, data, [run], plan_of())
     for given, complaint in (
         ((data, [run.draw], plan_of()), "each of runs must be a PopulationRun; got LabelDraw"),
+        ((data, run, plan_of()), "runs must be a list of PopulationRun; got one"),
         ((data, [run], {"steps": 3}), "plan must be a TrainPlan; got dict"),
         (((data.x, data.y), [run], plan_of()), "data must be a SemiData; got tuple"),
     ):

@@ -10,7 +10,7 @@ from torch import nn
 from dessl import SemiData, evaluate
 from dessl.data import LabelDraw
 from dessl.surrogates import Entropy, FixMatch
-from dessl.training import train
+from dessl.training import TrainPlan, train
 
 
 class Watched(Entropy):
@@ -71,3 +71,12 @@ def test_images_are_evaluated_as_levels_unless_said_otherwise(make_plan: Any) ->
         model, surrogate, data, make_plan(steps=2, lam=0.5), transform=lambda x: 2 * (x / 255)
     )
     assert scaled.history[-1].validation["cross_entropy"] != pytest.approx(expected.cross_entropy)
+
+
+def test_training_warns_of_a_model_of_probabilities() -> None:
+    x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    data = SemiData(x[:40], torch.where(torch.arange(40) < 20, y[:40], -1), validation=(x, y))
+    model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(1))
+    with pytest.warns(UserWarning, match="seems to return probabilities"):
+        train(model, "entropy", data, TrainPlan(steps=2, labelled_batch=10, unlabelled_batch=20))

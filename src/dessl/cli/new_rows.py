@@ -68,9 +68,10 @@ def new_rows(
     if kind != wanted and not (numbers and model.encoding is None):
         known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
         known["npy"] = "rows of numbers in an .npy file"
+        either = "rows of numbers in an .npz or .npy file"
         raise DataError.of(
             source,
-            expected=f"{known[wanted]}, like the training data",
+            expected=f"{either if wanted == 'npz' else known[wanted]}, like the training data",
             got=known[kind],
             do="Pass data of the same kind.",
         )

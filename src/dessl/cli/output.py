@@ -211,12 +211,10 @@ def _comparison_table(comparisons: "tuple[Comparison, ...]", other: str) -> Tabl
 
 
 def _pool_table(pool: "PoolReport") -> Table:
-    from dessl.report.pool import shown_name
-
     table = Table(title=f"Pool, evaluated on {pool.n} held-out labels")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")
     for member in pool.members:
         uses = "used" if member.uses_unlabelled else ""
-        table.add_row(shown_name(member), f"{member.weight:.2f}", f"{member.score:.3f}", uses)
+        table.add_row(member.shown_name, f"{member.weight:.2f}", f"{member.score:.3f}", uses)
     return table

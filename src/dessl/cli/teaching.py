@@ -5,14 +5,17 @@ RUN/facts.json    how good each teacher is, what was kept and why; shown in RUN/
 RUN/training/     checkpoints, used to resume a killed run
 """
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
+from dessl._checks import quoted
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -25,10 +28,13 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.output import noted_warnings, say, show_run
-from dessl.cli.sources import kind_of, training_data
+from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
+from dessl.data.errors import DataError, few
 from dessl.data.formats.answers import read_answers, teacher_columns
-from dessl.data.formats.tables import open_table
+from dessl.data.formats.columns import as_text
+from dessl.data.formats.npy import row_places
+from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
 from dessl.results.facts import (
@@ -47,8 +53,8 @@ from dessl.teachers.answers import answered_by_any, warn_of_chance
 from dessl.training.progress import whole_bar
 
 ONLY = {
-    "data", "out", "label", "ignore", "categorical", "missing_label", "all_classes", "sheet",
-    "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
+    "data", "out", "label", "labels", "ignore", "categorical", "missing_label", "all_classes",
+    "sheet", "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
     "resume", "as_json",
 }  # fmt: skip
 SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the run's folder
@@ -76,8 +82,7 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
 def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Train a student on gold labels and a teacher's answers, and report how good both are."""
     started, out, source = time.perf_counter(), options["out"], options["data"]
-    if kind_of(source) != "table":
-        raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
+    file = _answers_file(options)
     if options["resume"] and is_finished(out, identity, (FACTS, REPORT), (MODEL,)):
         say(FINISHED_ALREADY.format(out=out))
         show_run(out, read_facts(out), as_json=options["as_json"])
@@ -85,7 +90,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     if options["resume"]:
         check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
-        columns = _columns(source, options["teacher"], options["sheet"])
+        columns = _columns(file, options["teacher"], options["sheet"])
         _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
@@ -113,6 +118,31 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     show_run(out, facts, as_json=options["as_json"])
 
 
+def _answers_file(options: Mapping[str, Any]) -> str:
+    """The table with gold labels and answers: DATA, or the file of labels of embeddings."""
+    source, labels = options["data"], options["labels"]
+    kind = kind_of(source)
+    if kind not in ("table", "npy") or (kind == "npy" and str(labels).endswith(".npy")):
+        raise ValueError(
+            "--teacher names columns of a table, or of the table of labels (--labels) of .npy "
+            "files, but there is no table. Put the answers in one, or omit --teacher."
+        )
+    if kind == "table" and labels is not None:
+        raise ValueError(
+            "--labels cannot be used with --teacher on a table: all its gold labels are used. "
+            "Omit it."
+        )
+    if kind == "table":
+        return str(source)
+    check_labels_file(source, kind, labels)
+    if options["teacher_at_prediction"]:
+        raise ValueError(
+            "--teacher-at-prediction needs a table: answers to new rows are columns of DATA, and "
+            ".npy files have none. Omit it; the student predicts alone."
+        )
+    return str(labels)
+
+
 def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
     steps, listens = options["steps"], bool(options["teacher_at_prediction"])
     setting = NetworkSetting(**{"steps": steps, "student_steps": steps} if steps else {})
@@ -137,13 +167,17 @@ def answers_to(
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
     table, columns = open_table(source, sheet=sheet), model.details["teachers"]
-    absent = [one for names in columns.values() for one in names if one not in table.columns]
-    if absent:
+    absent = _absent(table, columns)
+    if len(absent) == len(columns):
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
+    columns = {name: own for name, own in columns.items() if name not in absent}
     missing = () if model.encoding is None else model.encoding.missing_labels
     other = other_answers or model.details.get("other_answers")
     cells = read_answers(table, columns, model.class_names, missing, other_answers=other)
+    if absent:
+        named = few([quoted(name) for name in absent])
+        say(f"Note: {source} has no answers of {named}: only those of the other teachers are used.")
     read = _answers(cells, model.class_names)
     answered = answered_by_any(read)
     if bool(answered.all()):
@@ -151,6 +185,23 @@ def answers_to(
     silent = f"{int((~answered).sum()):,} of {len(answered):,}"
     say(f"Note: {silent} rows have no answer: the student predicts them alone.")
     return read if bool(answered.any()) else None
+
+
+def _absent(table: Table, columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """The teachers that have none of their columns in the table; some of them are an error."""
+    absent = []
+    for name, own in columns.items():
+        lacking = [one for one in own if one not in table.columns]
+        if lacking and len(lacking) < len(own):
+            raise DataError.of(
+                table.source,
+                expected=f"all columns of the probabilities of {quoted(name)}, or none",
+                got=f"no column {few([quoted(one) for one in lacking])}",
+                do="Add it, or omit the others to predict without this teacher.",
+            )
+        if lacking:
+            absent.append(name)
+    return absent
 
 
 def probabilities(
@@ -192,24 +243,61 @@ def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
     """The rows without the teachers' columns, and the teachers' answers."""
+    table = open_table(_answers_file(options), sheet=options["sheet"])
+    embedded = kind_of(source) == "npy"
+    teachers = [] if embedded else [one for names in columns.values() for one in names]
     data = training_data(
         source,
         label=options["label"],
-        ignore=[*(options["ignore"] or ()), *(one for names in columns.values() for one in names)],
+        ignore=[*(options["ignore"] or ()), *teachers],
         categorical=options["categorical"] or (),
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
+        labels=options["labels"],
         sheet=options["sheet"],
     )
-    missing = () if data.encoding is None else data.encoding.missing_labels
-    table = open_table(source, sheet=options["sheet"])
+    given = tuple(options["missing_label"] or ())
+    missing = given if data.encoding is None else data.encoding.missing_labels
     read = read_answers(
         table, columns, data.class_names, missing, fitting=True,
         other_answers=options["other_answers"],
     )  # fmt: skip
+    if embedded:
+        read = _in_rows(read, row_places(table, len(data)), len(data))
+    else:
+        _note_other_answers(table, data, options["label"])
     data.teachers = {one.name: one for one in _answers(read, data.class_names)}
     warn_of_chance(list(data.teachers.values()), data.y)
     return data
+
+
+def _note_other_answers(table: Table, data: SemiData, label: str) -> None:
+    """Point out features that have no values but classes, as the answers of a further teacher."""
+    if data.encoding is None:
+        return
+    classes, marks = set(data.class_names), {"", *data.encoding.missing_labels}
+    for name in (one.name for one in data.encoding.columns):
+        texts = {*as_text(table.columns[name]).texts.to_pylist()} - marks - {None}
+        if len(texts) > 1 and texts <= classes:
+            say(
+                f"Note: {quoted(name)} is a feature, but has only classes of {quoted(label)}. If "
+                f"these are answers of another source, pass --teacher {shlex.quote(name)} or "
+                f"--ignore {shlex.quote(name)}: as a feature, new rows need them too."
+            )
+
+
+def _in_rows(read: Mapping[str, Any], places: Any, n_rows: int) -> dict[str, Any]:
+    """The answers of a table's lines, in the order of the rows; rows without a line have none."""
+    found: dict[str, Any] = {}
+    for name, lines in read.items():
+        if isinstance(lines, np.ndarray):
+            found[name] = np.full((n_rows, lines.shape[1]), np.nan)
+            found[name][places] = lines
+        else:
+            found[name] = [None] * n_rows
+            for place, answer in zip(places.tolist(), lines, strict=True):
+                found[name][place] = answer
+    return found
 
 
 def _saved(taught: Taught, data: SemiData, details: dict[str, Any]) -> SavedModel:

@@ -106,6 +106,10 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
 
 
 def _floats(name: str, numbers: Tensor) -> Tensor:
+    if numbers.layout != torch.strided:
+        raise TypeError(
+            f"{name} must be a dense tensor; got {numbers.layout}. Convert it with .to_dense()."
+        )
     if numbers.is_complex():
         raise TypeError(f"{name} must be real numbers; got {numbers.dtype}.")
     if numbers.ndim > 2 and not numbers.is_floating_point():

@@ -184,11 +184,17 @@ def _minus_ones(entries: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a label is None, NaN, one of pandas' missing values or the empty string."""
+    """Whether a label is None, NaN, one of pandas' missing values, or text without characters.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", "  ", "a b", 0)]
+    [True, True, True, True, False, False]
+    """
     if isinstance(value, float | np.floating):
         return math.isnan(value)
-    # pandas' own marks, known by name so that pandas need not be imported; NA refuses ==
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
+    if isinstance(value, str):
+        return not value.strip()
+    # pandas' own marks, known by name so that pandas need not be imported
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def is_minus_one(value: object) -> bool:

@@ -31,6 +31,7 @@ from dessl.estimator.targets import (
     given_propensity,
     labelled_accuracy,
     teachers_answers,
+    warn_of_order,
 )
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.export import Exported, export_model
@@ -162,9 +163,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 and missing values, which is encoded as ``dessl fit`` encodes a table; or images (n,
                 height, width), (n, height, width, channels) or (n, channels, height, width): uint8,
                 or floats with channels first.
-            y: (n,) labels. An unlabelled row has -1 among numbers, "" among text, or None, NaN or a
-                masked entry for any type (in a NumPy array of text these become text, and are read
-                as classes with a warning).
+            y: (n,) labels. An unlabelled row has -1 among numbers, "" or spaces among text, or
+                None, NaN or a masked entry for any type (in a NumPy array of text these become
+                text, and are read as classes with a warning).
             sample_weight: (n,) weights of labelled and unlabelled rows. A row of weight 2 counts,
                 and takes memory, as two rows; weights that are not whole multiples of one number
                 make about ten copies of every row: see :mod:`dessl.estimator.weights`.
@@ -187,6 +188,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         warn_of_numbered()
         self._by_name = False
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups, propensity=propensity)
         given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != given.n:
@@ -326,6 +328,12 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
         return probabilities
 
+    def predict_log_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
+        """Return the logarithms of :meth:`predict_proba`, (n, classes)."""
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is −∞
+            logs: NDArray[np.float64] = np.log(self.predict_proba(X, teachers))
+        return logs
+
     def predict(self, X: Any, teachers: Any = None) -> NDArray[Any]:
         """Return the most probable classes, (n,); arguments as in :meth:`predict_proba`."""
         best = self.predict_proba(X, teachers).argmax(1)
@@ -341,6 +349,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sample_weight: (n,) weights.
             teachers: Answers to these rows; see :meth:`predict_proba`.
         """
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         return labelled_accuracy(y, self.predict(X, teachers), sample_weight)
 
     def save(self, path: str | Path) -> Path:
@@ -395,4 +404,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _network(self) -> Callable[[], nn.Module] | None:
         module = self.module
+        if module is not None and not callable(module):
+            raise TypeError(
+                "module must be a network (nn.Module) or a function that builds one; got "
+                f"{type(module).__name__}."
+            )
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module

@@ -140,15 +140,20 @@ def array_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool) -> NDArr
     X = _one_array(name, X)
     _checks.unmasked(name, X)
     images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
-    rows: NDArray[Any] = validate_data(
-        estimator,
-        feature_tensor(name, X).numpy(force=True) if images else X,
-        reset=reset,
-        dtype=np.uint8 if images else [np.float64, np.float32],
-        order="C",
-        allow_nd=True,
-        ensure_all_finite="allow-nan",  # NaN has a message of its own
-    )
+    if isinstance(X, torch.Tensor):
+        X = X.numpy(force=True)  # from any device, with or without a gradient
+    try:
+        rows: NDArray[Any] = validate_data(
+            estimator,
+            feature_tensor(name, X).numpy(force=True) if images else X,
+            reset=reset,
+            dtype=np.uint8 if images else [np.float64, np.float32],
+            order="C",
+            allow_nd=True,
+            ensure_all_finite="allow-nan",  # NaN has a message of its own
+        )
+    except (TypeError, ValueError) as error:
+        raise _with_advice(error, name, X) from error
     if images:
         return rows
     if rows.size and np.isnan(rows.min()):
@@ -169,6 +174,21 @@ def _one_array(name: str, X: Any) -> Any:
             "first, or pass a folder of images to dessl fit, which does."
         )
     return np.stack(images)
+
+
+def _with_advice(error: Exception, name: str, X: Any) -> Exception:
+    """The error of scikit-learn for rows that are not numbers, and what to pass instead."""
+    import scipy.sparse
+
+    if hasattr(type(X), "collect"):
+        return TypeError(f"{name} has rows that were not read yet. Pass {name}.collect().")
+    if scipy.sparse.issparse(X):
+        do = f"If that takes too much memory, reduce {name} with TruncatedSVD first."
+    elif np.asarray(X).dtype.kind in "OSUV":
+        do = f"An array must have only numbers: pass text as pandas.DataFrame({name})."
+    else:
+        return error
+    return type(error)(f"{str(error).rstrip('. ')}. {do}")
 
 
 def _has_nan(name: str, rows: NDArray[Any], *, new: bool) -> ValueError:

@@ -17,7 +17,14 @@ from sklearn.utils.validation import (
 )
 
 from dessl import _checks
-from dessl.data.labels import RECODE, TWO_MARKS, is_minus_one, is_missing, texts, warn_of_marks
+from dessl.data.labels import (
+    RECODE,
+    TWO_MARKS,
+    is_minus_one,
+    is_missing,
+    texts,
+    warn_of_doubtful,
+)
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 from dessl.teachers.answers import named_answers
@@ -110,6 +117,8 @@ def known_labels(y: Any) -> KnownLabels:
         y = y.tolist()  # None where masked
     elif hasattr(getattr(y, "dtype", None), "na_value"):
         y = np.asarray(y, dtype=object)  # scikit-learn would make floats of pandas' own kinds
+    elif hasattr(y, "null_count"):  # Polars and PyArrow; NumPy would make floats of integers
+        y = np.array(y.to_pylist() if hasattr(y, "to_pylist") else y.to_list(), dtype=object)
     values = column_or_1d(y, warn=True)
     known = _known(values)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):
@@ -121,7 +130,7 @@ def known_labels(y: Any) -> KnownLabels:
     if text or present.dtype.kind == "U":
         read = texts("y", present.tolist())
         # at the call of fit or score
-        warn_of_marks(set(read.tolist()), where="y", do=INSTEAD, stacklevel=4)
+        warn_of_doubtful(sorted(set(read.tolist())), where="y", do=INSTEAD, stacklevel=4)
         return known._replace(present=read if text else present)
     if 0 < known.minus_ones < known.missing.sum():
         warnings.warn(f"y: {TWO_MARKS}", UserWarning, stacklevel=4)
@@ -138,7 +147,8 @@ def _known(values: NDArray[Any]) -> KnownLabels:
     if values.dtype.kind in "iu":
         return _without(values, none, values == UNLABELLED)
     if values.dtype.kind in "bSU":
-        return _without(values, values == "" if values.dtype.kind == "U" else none, none)
+        blank = np.char.strip(values) == "" if values.dtype.kind == "U" else none
+        return _without(values, blank, none)
     if values.dtype != object:
         raise ValueError(
             f"y must hold numbers, text or booleans; got {values.dtype}. Unknown label type: "
@@ -250,6 +260,28 @@ def _check_index(answers: Any, X: Any, X_unlabelled: Any) -> None:
         "rows. Pass answers.loc[X.index]; or, if they are in the order of the rows, "
         "answers.to_numpy()."
     )
+
+
+def warn_of_order(X: Any, **columns: Any) -> None:
+    """Warn if a series has the index of X in another order: rows are matched by position.
+
+    Args:
+        X: The rows.
+        columns: What was given for them, by argument; only pandas' series and frames have an index.
+    """
+    rows = _index(X)
+    for name, column in columns.items():
+        own = _index(column)
+        if rows is None or own is None or len(own) != len(rows) or own.equals(rows):
+            continue
+        if rows.is_unique and own.is_unique and own.isin(rows).all():
+            warnings.warn(
+                f"{name} has the index of X in another order, but rows are matched by position. "
+                f"Pass {name}.loc[X.index]; or, if {name} is in the order of the rows of X, "
+                f"{name}.to_numpy().",
+                UserWarning,
+                stacklevel=3,  # at the call of fit or score
+            )
 
 
 def _index(rows: Any) -> Any:

@@ -79,6 +79,11 @@ class DeSSLModule(lightning.LightningModule):
         n_classes: int | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(model, nn.Module):
+            raise TypeError(
+                f"model must be an nn.Module; got {type(model).__name__}. If it is a function that "
+                "builds one, call it."
+            )
         self.model = model
         self.surrogate = as_surrogate(surrogate)
         self.lam = _checks.number("lam", lam, low=0, open_high=True)
@@ -137,7 +142,8 @@ class DeSSLModule(lightning.LightningModule):
             self.surrogate.draws_from(data.ids[drawn].to(device_of(self.model)))
         elif n_rows is None or n_classes is None:
             raise TypeError(
-                f"a DeSSLModule is trained on a SemiDataModule; got {type(module).__name__}. Call "
+                "a DeSSLModule is trained on a SemiDataModule; got "
+                f"{'other loaders' if module is None else type(module).__name__}. Call "
                 "trainer.fit(module, SemiDataModule(data)), or pass n_rows and n_classes to the "
                 "module to train on your own loaders."
             )

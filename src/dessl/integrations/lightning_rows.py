@@ -38,6 +38,11 @@ class SemiDataModule(lightning.LightningDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(data, SemiData):
+            raise TypeError(
+                f"data must be a SemiData; got {type(data).__name__}. From arrays: "
+                "dessl.SemiData(x, y)."
+            )
         self.data = data
         self.batches = Batches(data, labelled_batch, unlabelled_batch, seed=seed)
         self.steps = max(1, data.n_labelled // labelled_batch)

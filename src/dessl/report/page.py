@@ -275,4 +275,8 @@ def _entries(heading: str, entries: dict[str, Any]) -> Markup:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, dict) and all(isinstance(one, list) for one in value.values()):
+        own = {name: "" if names == [name] else f" ({', '.join(map(_text, names))})"
+               for name, names in value.items()}  # fmt: skip
+        return ", ".join(f"{name}{names}" for name, names in own.items())
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -4,7 +4,7 @@ from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
 from dessl.results.trial import REJECTED, STUDENT, TWIN, WITH_ANSWERS, WITHOUT, with_members_named
-from dessl.teachers import Member, PoolReport
+from dessl.teachers import PoolReport
 from dessl.teachers.pool import ANCHOR
 from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
 
@@ -39,7 +39,7 @@ def pool_section(facts: RunFacts) -> Markup | None:
     ]
     members: list[tuple[Child, ...]] = [
         (
-            named(shown_name(one)),
+            named(one.shown_name),
             f"{one.weight:.2f}",
             f"{one.score:.3f}",
             NONE if one.name == ANCHOR else one.gain.change,
@@ -58,11 +58,6 @@ def pool_section(facts: RunFacts) -> Markup | None:
         element("p", members_explained, class_="note"),
         table(HEADINGS, members, label="Members of the pool", class_="metrics"),
     )
-
-
-def shown_name(member: Member) -> str:
-    """A member's name as shown; that of the anchor says what it is."""
-    return "networks" if member.name == ANCHOR else member.name
 
 
 def unlabelled_effect(pool: PoolReport) -> str:

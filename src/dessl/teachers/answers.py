@@ -297,6 +297,8 @@ def named_answers(
 
     >>> [one.name for one in named_answers([["a"], ["b"]], ("a", "b"))]
     ['teacher 1', 'teacher 2']
+    >>> is_numbered("teacher 2"), is_numbered("gpt")
+    (True, False)
     """
     if not isinstance(given, Mapping):
         numbered = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
@@ -305,6 +307,12 @@ def named_answers(
         one if isinstance(one, Answers) else Answers.of(one, class_names, name=str(name))
         for name, one in given.items()
     ]
+
+
+def is_numbered(name: str) -> bool:
+    """Whether a teacher has the name that it gets if the user gives none."""
+    first, _, number = name.partition(" ")
+    return first == "teacher" and (number == "" or number.isdecimal())
 
 
 def _several(values: Any, rows: int) -> TypeGuard[Sequence[Any]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from dessl._entries import Measured
 from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import ROUNDING, metric_text, with_error
+from dessl.teachers.pool import ANCHOR
 
 CLEAR = 1.96  # standard errors
 
@@ -94,6 +95,11 @@ class Member:
     gain: Gain
     uses_unlabelled: bool
 
+    @property
+    def shown_name(self) -> str:
+        """The name as shown; that of the anchor says what it is."""
+        return "networks" if self.name == ANCHOR else self.name
+
 
 @dataclass(frozen=True)
 class PoolReport:
@@ -121,16 +127,17 @@ class PoolReport:
 
     def __str__(self) -> str:
         """A table of the members and a line for each gain."""
-        width = max(len(member.name) for member in self.members)
+        width = max(len(member.shown_name) for member in self.members)
         lines = [f"{'member':{width}}  weight  cross-entropy  gain over the networks"]
         lines += [
-            f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
+            f"{m.shown_name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}"
+            for m in self.members
         ]
         return "\n".join([*lines, self.verdict])
 
     def _repr_html_(self) -> str:
         headings = ("member", "weight", metric_text("cross_entropy"), "gain over the networks")
-        rows = [(m.name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
+        rows = [(m.shown_name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
         return card("Pool", table=[headings, *rows], note=self.verdict)
 
     @property

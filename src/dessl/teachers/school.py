@@ -284,7 +284,7 @@ def imitating_networks(
     q = answers.probabilities[there]
     if not len(q):
         raise ValueError(
-            f"{answers.name} answered none of the {len(x)} unlabelled rows that students learn "
+            f"{answers.name} answered none of the {len(x):,} unlabelled rows that students learn "
             "from. Its answers to gold rows alone are not enough: omit this teacher."
         )
     generator = torch.Generator().manual_seed(seed)

@@ -151,8 +151,6 @@ def _principal(rows: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
     Uses the matrix of the smaller side and only the needed eigenvectors, which saves a few seconds
     for 3,072 columns. Very wide rows are sampled.
     """
-    from scipy.linalg import eigh
-
     d = rows.shape[1]
     rows = rows[:: -(-len(rows) // max(WORK // d**2, math.isqrt(WORK // d)))]
     n = len(rows)
@@ -163,9 +161,7 @@ def _principal(rows: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
     for piece in pieces:
         scaled = (piece.double() - mean).div_(scale)
         products += scaled @ scaled.T if wide else scaled.T @ scaled
-    last = len(products) - 1
-    _, vectors = eigh((products / n).numpy(), subset_by_index=(last - k + 1, last))
-    found = torch.from_numpy(vectors).flip(1)
+    found = _largest_eigenvectors(products / n, k)
     if wide:
         found = scaled.T @ found
         lengths = found.norm(dim=0)
@@ -173,3 +169,18 @@ def _principal(rows: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
     largest = found.gather(0, found.abs().argmax(0, keepdim=True))
     signed: Tensor = found * largest.sign()
     return signed
+
+
+def _largest_eigenvectors(matrix: Tensor, k: int) -> Tensor:
+    """The eigenvectors (d, k) of a symmetric matrix with the largest eigenvalues, largest first."""
+    from scipy.linalg import LinAlgError, eigh
+
+    last = len(matrix) - 1
+    try:
+        _, vectors = eigh(matrix.numpy(), subset_by_index=(last - k + 1, last))
+    except LinAlgError:
+        # LAPACK's solver for a few eigenvectors fails if many eigenvalues are equal, as those of
+        # equally frequent categories are; the solver for all of them does not.
+        _, vectors = eigh(matrix.numpy(), driver="evd")
+        vectors = vectors[:, last - k + 1 :].copy()
+    return torch.from_numpy(vectors).flip(1)

@@ -84,6 +84,9 @@ def learn_from_answers(
     >>> taught.predict_log_proba(x).shape, taught.report.n_gold
     (torch.Size([400, 2]), 40)
     """
+    for name, given, kind in (("data", data, SemiData), ("setting", setting, NetworkSetting)):
+        if not isinstance(given, kind) and (name, given) != ("setting", None):
+            raise TypeError(f"{name} must be a {kind.__name__}; got {type(given).__name__}.")
     if answers is None:
         answers = _answers_of(data)
     place = None if out is None else Path(out)

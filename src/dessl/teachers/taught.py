@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from dessl._checks import ArrayLike
-from dessl.teachers.answers import Answers, answered_by_any, as_answers
+from dessl._checks import ArrayLike, quoted
+from dessl.data.errors import few
+from dessl.teachers.answers import Answers, answered_by_any, as_answers, is_numbered
 from dessl.teachers.base import State, Teacher, checked_columns
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
@@ -114,10 +115,25 @@ class Taught:
                 "Fit it with at_prediction=True, or omit them."
             )
         read = as_answers(answers, self.class_names, n)
-        if len(read) != len(self.listening.confusions):
+        names = [teacher.name for teacher in self.report.teachers]
+        given = {one.name: one for one in read}
+        if len(given) == len(read) and len({*names}) == len(names) and given.keys() <= {*names}:
+            silent = [None] * n  # of a teacher that is not among those given
+            return tuple(
+                given[name] if name in given else Answers.of(silent, self.class_names, name=name)
+                for name in names
+            )
+        known = few([quoted(name) for name in names])
+        if len(read) != len(names):
             raise ValueError(
-                f"answers of {len(self.listening.confusions)} teachers are needed, in the order of "
-                f"training; got {len(read)}."
+                f"answers of {len(names)} teachers are needed, in the order of training or by "
+                f"their names, {known}; got {len(read)}."
+            )
+        odd = [name for name in given if name not in names and not is_numbered(name)]
+        if odd and len(names) > 1:
+            raise ValueError(
+                f"the teachers of training were {known}; got answers of {quoted(odd[0])}. Use "
+                "these names, or pass the answers in this order without names."
             )
         return read
 

@@ -255,7 +255,7 @@ class TaughtReport:
 
     @property
     def _beginning(self) -> tuple[str, ...]:
-        rows = f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."
+        rows = f"{self.n_gold:,} gold labels, {self.n_unlabelled:,} rows without one."
         return (rows, *map(str, self.teachers))
 
     def _repr_html_(self) -> str:

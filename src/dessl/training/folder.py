@@ -119,6 +119,8 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         yield None
         return
     path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file, but a run needs a folder. Choose another name.")
     path.mkdir(parents=True, exist_ok=True)
     with (path / LOCK).open("a+", encoding="utf-8") as file:
         try:

@@ -117,6 +117,8 @@ def train_population(
 
 
 def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> None:
+    if isinstance(runs, PopulationRun):
+        raise TypeError("runs must be a list of PopulationRun; got one. Put it in a list.")
     if not runs:
         raise ValueError("runs must have at least one PopulationRun; got none.")
     members: list[tuple[str, object, type]] = [("each of runs", run, PopulationRun) for run in runs]

@@ -189,6 +189,11 @@ def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scor
             f"{name} makes passes that must not change a model's buffers, such as BatchNorm's "
             f"statistics; stacked models cannot do that. {ALONE}"
         )
+    if not bool(torch.isfinite(alone[0]).all()):
+        raise ValueError(
+            f"{name} is NaN or infinite for the first rows of the data: look for log(0), 0/0 or "
+            "overflow in it."
+        )
     pairs = zip(joint, alone, strict=True)
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in pairs):
         raise ValueError(

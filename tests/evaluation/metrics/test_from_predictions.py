@@ -243,3 +243,13 @@ def test_a_cuda_device_gives_what_the_cpu_gives(draw):
 def test_wrong_calls_are_refused(x, y, settings, error, message):
     with pytest.raises(error, match=message):
         evaluate(nn.Identity(), x, y, **settings)
+
+
+def test_a_model_of_probabilities_is_warned_of() -> None:
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(20) % 3
+    with pytest.warns(UserWarning, match=r"seems to return probabilities.*remove .*softmax"):
+        wrong = evaluate(nn.Softmax(1), x, y)
+    right = evaluate(nn.Identity(), x, y)  # no warning, which would be an error here
+    assert evaluate(nn.LogSoftmax(1), x, y).cross_entropy == pytest.approx(right.cross_entropy)
+    assert wrong.cross_entropy != pytest.approx(right.cross_entropy, rel=0.01)

@@ -260,12 +260,14 @@ def _check_named(
         )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
-        if name not in table.columns and name not in table.unread:
+        if name not in names:
+            several = "," in name and all(part.strip() in names for part in name.split(","))
+            do = "Name one column at a time, and repeat the option for each."
             raise DataError.of(
                 table.source,
                 expected=f"a column {quoted(name)}",
                 got=few([quoted(other) for other in names], most=20),
-                do=did_you_mean(name, names) or "Check the name.",
+                do=do if several else did_you_mean(name, names) or "Check the name.",
             )
     for name in table.unread.keys() - set(ignore):
         raise DataError.of(

@@ -75,9 +75,8 @@ def is_frame(x: object) -> bool:
     >>> is_frame(arrow_module().table({"age": [1, 2]})), is_frame(np.zeros((2, 2)))
     (True, False)
     """
-    return hasattr(x, "columns") and (
-        hasattr(x, "__arrow_c_stream__") or hasattr(x, "__dataframe__")
-    )
+    read = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__dataframe__")
+    return read and hasattr(x, "columns")  # in this order: the names of a lazy frame take long
 
 
 def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
@@ -193,11 +192,12 @@ def _of_pandas(source: Path, name: str, column: Any) -> Any:
         return arrow.Array.from_pandas(column)
     except (arrow.ArrowException, OverflowError) as error:
         if column.dtype != object:
+            sparse = hasattr(column, "sparse")
             raise DataError.of(
                 source,
                 expected=f"numbers or text in column {quoted(name)}",
                 got=f"type {column.dtype}",
-                do=f"Convert the column. {HOW}",
+                do="Pass X.sparse.to_dense()." if sparse else f"Convert the column. {HOW}",
             ) from error
         return arrow.array([None if is_missing(cell) else str(cell) for cell in column])
 

@@ -121,7 +121,7 @@ def sparse_labels(
         marks = missing_marks(label_counts(table, column, missing_labels), missing_labels, ask)
         names = names_in_column(table, column, missing=marks, asked=ask is not None)
         y = TableEncoding(column, names, (), missing_labels=marks).labels(table)
-        rows = _places(table, n_rows)
+        rows = row_places(table, n_rows)
     labelled = y != MISSING
     return SparseLabels(rows[labelled], y[labelled], names)
 
@@ -157,7 +157,7 @@ def read_new_embeddings(
         table = open_table(labels, max_bytes=max_bytes)
         encoding = TableEncoding(_label_column(table, label), tuple(class_names), ())
         y = np.full(len(x), MISSING, np.int64)
-        y[_places(table, len(x))] = encoding.labels(table)
+        y[row_places(table, len(x))] = encoding.labels(table)
     return RawData(Part.of_arrays(x, y), tuple(class_names))
 
 
@@ -266,8 +266,12 @@ def _label_column(table: Table, label: str | None) -> str:
     return label
 
 
-def _places(table: Table, n_rows: int) -> Labels:
-    """The row of each label: in the order of the table, or from its column ``row``."""
+def row_places(table: Table, n_rows: int) -> Labels:
+    """Return the row of each line of a table of labels, in its order or from its column ``row``.
+
+    Raises:
+        DataError: There are more or fewer lines than rows, or row numbers that do not exist.
+    """
     if ROW not in table.columns:
         _check_count(table.source, len(table), n_rows)
         return np.arange(n_rows)

@@ -1,6 +1,7 @@
 """Metrics from probabilities, from logits, or from a model and labelled rows."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -18,6 +19,8 @@ from dessl.evaluation.metrics.predictions import (
 from dessl.evaluation.metrics.ranking import ROUNDING, class_auc, log_odds, macro_auc
 from dessl.evaluation.metrics.summary import Metrics, StreamingMetrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
+
+SUM_OF_ONE = 1e-4  # how far a row of probabilities may be from it, in single precision
 
 
 def metrics_from_probabilities(
@@ -116,7 +119,10 @@ def predicted_logits(
     """
     _checks.whole_number("batch_size", batch_size, low=1)
     if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a torch.Tensor; got {type(x).__name__}.")
+        raise TypeError(
+            f"x must be a torch.Tensor; got {type(x).__name__}. Convert it with "
+            "torch.as_tensor(...)."
+        )
     if x.ndim == 0 or len(x) == 0:
         raise ValueError(f"x must have at least one row; got shape {tuple(x.shape)}.")
     if x.dtype == torch.uint8 and transform is None:
@@ -139,7 +145,24 @@ def predicted_logits(
                     f"{len(batch)} input rows; got {got}. Wrap it in a function that does."
                 )
             outputs.append(logits)
-        return torch.cat(outputs)
+        found = torch.cat(outputs)
+    warn_of_probabilities(found)
+    return found
+
+
+def warn_of_probabilities(logits: Tensor) -> None:
+    """Warn if a model's outputs (n, classes) look like probabilities instead of logits."""
+    if logits.ndim != 2 or min(logits.shape) < 2 or not logits.is_floating_point():
+        return
+    sums = logits.double().sum(1)
+    if bool((logits >= 0).all() & ((sums - 1).abs() < SUM_OF_ONE).all()):
+        warnings.warn(
+            "the model seems to return probabilities: its outputs are at least 0 and add up to 1 "
+            "in each row. Losses and metrics apply softmax themselves and would be wrong: remove "
+            "the model's softmax.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def evaluate(
