@@ -16,7 +16,6 @@ from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
-from dessl.data.labels import MISSING
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
@@ -46,14 +45,17 @@ def group_names(
 
 def group_numbers(source: str, name: str, n_rows: int, *, sheet: str | None = None) -> Tensor:
     """A number for each row, (n,), the same if the column's values are; a gap has its own."""
-    texts = _texts(source, name, n_rows, sheet)
+    return _numbered(_texts(source, name, n_rows, sheet))
+
+
+def _numbered(texts: NDArray[np.str_]) -> Tensor:
     _, numbers = np.unique(texts, return_inverse=True)
-    gaps = np.isin(texts, GAPS)
-    return torch.from_numpy(np.where(gaps, n_rows + np.arange(n_rows), numbers))
+    n = len(texts)
+    return torch.from_numpy(np.where(np.isin(texts, GAPS), n + np.arange(n), numbers))
 
 
-def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part) -> Part:
-    """Test rows of a file, with one label left in each group, and a warning about known groups.
+def groups_of_test(name: str, test_file: str, test: Part, source: str, rows: Part) -> Tensor:
+    """The group numbers of test rows from a file, (n,), with a warning about known groups.
 
     Args:
         name: The column of the groups, in both files.
@@ -73,12 +75,7 @@ def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part)
             UserWarning,
             stacklevel=2,
         )
-    places = np.flatnonzero(labelled & ~np.isin(groups, GAPS))
-    places = np.random.default_rng(0).permutation(places)
-    _, first = np.unique(groups[places], return_index=True)
-    y = test.y.clone()
-    y[torch.from_numpy(np.delete(places, first))] = MISSING
-    return test._replace(y=y)
+    return _numbered(groups)
 
 
 def labelled_numbers(

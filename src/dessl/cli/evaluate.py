@@ -54,6 +54,14 @@ Propensity = Annotated[
 Strata = Annotated[
     str | None, Option(help="Column of strata, if a fixed number of rows was labelled in each.")
 ]
+Group = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient's: intervals then "
+        "allow for their correlation.",
+    ),
+]
 By = Annotated[
     str | None, Option("--by", help="Also report the metrics for each value of this column.")
 ]
@@ -83,6 +91,7 @@ def evaluate(
     threshold: Threshold = None,
     propensity: Propensity = None,
     strata: Strata = None,
+    group: Group = None,
     by: By = None,
     sets: Sets = None,
     against: Against = None,
@@ -98,12 +107,19 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
+
+    Example: dessl evaluate runs/people visits.csv --group patient
     """
     from dessl.cli.columns import group_names, labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
 
+    if group is not None and sets is not None:
+        raise ValueError(
+            "--sets needs independent rows, and rows of one group are not. Omit --group, and pass "
+            "data with one labelled row of each group."
+        )
     model = run_model(run, complete_case=complete_case)
     rows = _labelled_rows(model, data, labels, label, sheet, skip_damaged)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
@@ -117,6 +133,7 @@ def evaluate(
         if propensity is None
         else labelled_numbers(data, propensity, rows, sheet=sheet),
         strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
+        groups=None if group is None else _groups(data, group, rows, sheet),
     )
     groups = None if by is None else group_names(data, by, rows, sheet=sheet)
 
@@ -178,6 +195,19 @@ def _labelled_rows(
             do="Label some rows, or use dessl predict.",
         )
     return rows
+
+
+def _groups(data: str, name: str, rows: "Part", sheet: str | None) -> "NDArray[np.int64]":
+    """The group of each row, (n,)."""
+    import numpy as np
+
+    from dessl._checks import quoted
+    from dessl.cli.columns import group_numbers
+
+    found: NDArray[np.int64] = group_numbers(data, name, len(rows.y), sheet=sheet).numpy()
+    every, labelled = (len(np.unique(one)) for one in (found, found[rows.labelled.numpy()]))
+    say(f"{every:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
+    return found
 
 
 class Measured(NamedTuple):
@@ -244,6 +274,11 @@ def _measured(
         if int((inside & known).sum()) < LEAST_IN_GROUP:
             say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
+        if question.groups is not None:
+            own = len(set(question.groups[(inside & known).numpy()].tolist()))
+            if own < LEAST_LABELS:
+                say(f"Note: {name} has labels of fewer than {LEAST_LABELS} groups: skipped.")
+                continue
         by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:

@@ -99,7 +99,7 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: they are held out "
-        "together, and count as one held-out label. It is not a feature.",
+        "together, and intervals allow for their correlation. It is not a feature.",
     ),
 ]
 TestFile = Annotated[
