@@ -151,6 +151,15 @@ def test_models_that_never_differ_may_differ_in_a_whole_group() -> None:
     assert told.high == pytest.approx(5 * untold.high, rel=0.05)  # and fewer degrees of freedom
 
 
+def test_copies_count_once_even_if_the_largest_errors_are_in_small_groups() -> None:
+    sizes = torch.tensor([1] * 20 + [9] * 20)
+    p, _, group = copies(1)
+    p, group = p.repeat_interleave(sizes, dim=0), group.repeat_interleave(sizes)
+    y = torch.where(group < 5, 1 - p.argmax(1), p.argmax(1))  # five groups of one row are wrong
+    found = estimate_metric("brier", p, y, groups=group)
+    assert found.effective_labels == pytest.approx(200**2 / (20 + 20 * 81))
+
+
 def test_all_rows_right_is_the_exact_bound_for_groups() -> None:
     """Nothing is known about the correlation of errors: each group counts as one row."""
     p, _, group = copies(5)
@@ -175,8 +184,9 @@ def test_groups_combine_with_propensities_and_strata() -> None:
 
 def test_few_groups_warn() -> None:
     p, y, group = copies(4, LEAST_GROUPS - 1)
-    with pytest.warns(NarrowIntervalWarning, match=f"of {LEAST_GROUPS - 1} groups. Rows of one"):
+    with pytest.warns(NarrowIntervalWarning, match=f"of {LEAST_GROUPS - 1} groups. From fewer"):
         estimate_metric("brier", p, y, groups=group)
+    p, y, group = copies(4, 19)
     heavy = torch.where(group < 10, 0, group)  # one group has half of all rows
     with pytest.warns(NarrowIntervalWarning, match=r"of 10 groups, as uncertain as 3 of equal"):
         estimate_metric("brier", p, y, groups=heavy)

@@ -39,7 +39,7 @@ from dessl.evaluation.debiased.intervals import (
 )
 from dessl.evaluation.debiased.proxies import CLIP, Metric, MetricName, Sample
 from dessl.evaluation.debiased.rates import RATES
-from dessl.evaluation.debiased.score import score_bounds
+from dessl.evaluation.debiased.score import rows_of_smallest_class, score_bounds
 from dessl.evaluation.metrics.predictions import checked_pair
 from dessl.evaluation.metrics.scoring import true_class
 
@@ -196,6 +196,12 @@ def estimate_metric(
         fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
     else:
         fit, alone = best_design(sample, design), designed(sample.alone, design)
+        if (
+            design.groups is not None
+            and kind.logit
+            and rows_of_smallest_class(fit, sample, kind) < LEAST_RANKED
+        ):
+            fit = designed(sample, design, lam=0.0)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
     alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
     beyond = 0.0

@@ -28,7 +28,7 @@ from torch import Tensor
 from dessl._checks import ArrayLike
 
 FEWEST_GROUPS = 3  # with labelled rows, for an interval
-LEAST_GROUPS = 20  # effective number of labelled groups; with fewer, intervals are too narrow
+LEAST_GROUPS = 5  # effective number of labelled groups; with fewer, coverage was not measured
 
 
 class NarrowIntervalWarning(UserWarning):
@@ -68,7 +68,7 @@ class Groups(NamedTuple):
         """
         whole = self.totals(weights)[self.number[: len(weights)]]
         moved = weights * off
-        apart = float(weights @ (whole - weights)) * float(weights @ off.square())
+        apart = float((moved * off) @ (whole - weights))  # the same if pairs were equal
         together = float(self.totals(moved).square().sum() - moved.square().sum())
         correlation = min(1.0, max(0.0, together / apart)) if apart > 0 else 1.0
         return weights + correlation * (whole - weights)
@@ -145,9 +145,9 @@ def warn_of_few_groups(groups: Groups, weights: Tensor) -> None:
     uneven = f", as uncertain as {effective:.0f} of equal size"
     uneven = uneven if round(effective) < groups.labelled else ""
     warnings.warn(
-        f"the labelled rows are of {groups.labelled} groups{uneven}. Rows of one group are alike, "
-        f"and from fewer than {LEAST_GROUPS} groups it is uncertain how much, so that intervals "
-        "may be too narrow. Label rows of more groups.",
+        f"the labelled rows are of {groups.labelled} groups{uneven}. From fewer than "
+        f"{LEAST_GROUPS} it is hardly known how much groups differ, so that intervals may be too "
+        "narrow. Label rows of more groups.",
         NarrowIntervalWarning,
         stacklevel=5,
     )

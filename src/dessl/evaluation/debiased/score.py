@@ -225,7 +225,7 @@ def _logit_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bound
     from scipy import special
 
     spread = fit.value * (1 - fit.value)
-    rows = _rows_of_smallest_class(fit, sample, metric)
+    rows = rows_of_smallest_class(fit, sample, metric)
     variance = fit.leverage_variance / fit.labels + fit.unlabelled_variance
     error = math.sqrt(variance * rows / (rows - 1))
     if not fit.loss_variance or error > spread:
@@ -235,7 +235,8 @@ def _logit_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bound
     return Bounds(*(float(special.expit(middle + one)) for one in (-half, half)))
 
 
-def _rows_of_smallest_class(fit: Fit, sample: Sample, metric: Metric) -> float:
+def rows_of_smallest_class(fit: Fit, sample: Sample, metric: Metric) -> float:
+    """The number of independent labels that the smallest class has, at least 2."""
     return max(2.0, min(metric.units, fit.labels * sample.n_labels / len(sample.loss)))
 
 
@@ -275,7 +276,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         few = (fit.lam and counted < FEW_LABELS) or fit.designed
         degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
         if not metric.share and fit.loss_variance:
-            rows = _rows_of_smallest_class(fit, sample, metric)
+            rows = rows_of_smallest_class(fit, sample, metric)
             share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
             v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
         if fit.shared is not None and fit.loss_variance:  # V(r) is from sums over groups
