@@ -21,7 +21,8 @@ FIT = Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit"
 
 def options(**other: Any) -> dict[str, Any]:
     names = ("label", "test_file", "labels", "ignore", "categorical", "size", "missing_label")
-    names += ("propensity", "group", "skip_damaged", "sheet", "stream", "surrogate", "pool")
+    names += ("propensity", "group", "skip_damaged", "sheet", "encoding", "missing")
+    names += ("stream", "surrogate", "pool")
     names += ("steps", "networks")
     return dict.fromkeys(names) | {
         "data": "", "out": Path("runs/a"), "hold_out": HOLD_OUT, "all_classes": False, "seed": 0,

@@ -8,7 +8,17 @@ from rich.text import Text
 from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
-from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet, SkipDamaged
+from dessl.cli.options import (
+    AsJson,
+    DataArgument,
+    Encoding,
+    Missing,
+    OtherAnswers,
+    Reading,
+    RunFolder,
+    Sheet,
+    SkipDamaged,
+)
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
@@ -85,6 +95,8 @@ def evaluate(
     labels: LabelsFile = None,
     label: Label = None,
     sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     metric: MetricNames = None,
     class_name: ClassName = None,
@@ -121,7 +133,9 @@ def evaluate(
             "data with one labelled row of each group."
         )
     model = run_model(run, complete_case=complete_case)
-    rows = _labelled_rows(model, data, labels, label, sheet, skip_damaged)
+    given = Reading.of(sheet, encoding, missing)
+    rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
+    how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
@@ -131,25 +145,25 @@ def evaluate(
         threshold=threshold,
         propensity=None
         if propensity is None
-        else labelled_numbers(data, propensity, rows, sheet=sheet),
-        strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
-        groups=None if group is None else _groups(data, group, rows, sheet),
+        else labelled_numbers(data, propensity, rows, reading=how),
+        strata=None if strata is None else text_column(data, strata, rows, reading=how),
+        groups=None if group is None else _groups(data, group, rows, how),
     )
-    groups = None if by is None else group_names(data, by, rows, sheet=sheet)
+    groups = None if by is None else group_names(data, by, rows, reading=how)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(
-            data, Expected.of(other), labels=False, sheet=sheet, skip_damaged=skip_damaged
+            data, Expected.of(other), labels=False, reading=given, skip_damaged=skip_damaged
         )[0].x
-        return probabilities(other, data, x, sheet=sheet, other_answers=other_answers)
+        return probabilities(other, data, x, reading=given, other_answers=other_answers)
 
     with noted_warnings():
-        p = probabilities(model, data, rows.x, sheet=sheet, other_answers=other_answers)
+        p = probabilities(model, data, rows.x, reading=given, other_answers=other_answers)
         measured = _measured(p, rows, question, groups, sets)
         if against:
             other = other_probabilities(run, against, model, read)
-            how = partial(question.options, rows, slice(None))
-            measured = measured._replace(differences=compared(p, other, rows, metrics, how))
+            options = partial(question.options, rows, slice(None))
+            measured = measured._replace(differences=compared(p, other, rows, metrics, options))
     if as_json:
         show_json(measured.as_dict(question))
         return
@@ -166,7 +180,7 @@ def _labelled_rows(
     data: str,
     labels: str | None,
     label: str | None,
-    sheet: str | None,
+    reading: Reading,
     skip_damaged: bool,
 ) -> "Part":
     """The rows of DATA, some of them with a label."""
@@ -177,9 +191,10 @@ def _labelled_rows(
     expected = Expected.of(model)
     with noted_warnings():
         rows, _ = new_rows(
-            data, expected, labels_file=labels, label=label, sheet=sheet, skip_damaged=skip_damaged
-        )
-    check_labels_present(data, rows, expected, sheet=sheet)
+            data, expected, labels_file=labels, label=label, reading=reading,
+            skip_damaged=skip_damaged,
+        )  # fmt: skip
+    check_labels_present(data, rows, expected, reading=reading)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(
@@ -197,14 +212,14 @@ def _labelled_rows(
     return rows
 
 
-def _groups(data: str, name: str, rows: "Part", sheet: str | None) -> "NDArray[np.int64]":
+def _groups(data: str, name: str, rows: "Part", reading: Reading) -> "NDArray[np.int64]":
     """The group of each row, (n,)."""
     import numpy as np
 
     from dessl._checks import quoted
     from dessl.cli.columns import group_numbers
 
-    found: NDArray[np.int64] = group_numbers(data, name, len(rows.y), sheet=sheet).numpy()
+    found: NDArray[np.int64] = group_numbers(data, name, len(rows.y), reading=reading).numpy()
     every, labelled = (len(np.unique(one)) for one in (found, found[rows.labelled.numpy()]))
     say(f"{every:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
     return found

@@ -30,7 +30,7 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-from dessl.cli.options import HOLD_OUT, device_named
+from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
@@ -239,6 +239,7 @@ def _rows(options: Options) -> Rows:
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
     ignore, propensity = options["ignore"] or [], options["propensity"]
+    reading = _reading(options)
     if kind_of(data) == "table":  # a labelling probability or a group is not a feature
         given = (options["group"], None if propensity in ESTIMATES else propensity)
         ignore = [*ignore, *(name for name in given if name and name not in ignore)]
@@ -252,7 +253,7 @@ def _rows(options: Options) -> Rows:
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=labels_file,
-        sheet=options["sheet"],
+        reading=reading,
         stream=options["stream"],
         place=options["out"] / TRAINING,
         seed=seed,
@@ -267,7 +268,9 @@ def _rows(options: Options) -> Rows:
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:
-        groups = groups_of_test(options["group"], test_file, test, data, Part(every.x, every.y))
+        groups = groups_of_test(
+            options["group"], test_file, test, data, Part(every.x, every.y), reading
+        )
         check_test(test, groups)
         divided = divided._replace(design=RowDesign(groups=groups))
     if divided.design.propensity is not None:
@@ -280,10 +283,14 @@ def _rows(options: Options) -> Rows:
     return Rows(every, *divided, held_out)
 
 
+def _reading(options: Options) -> Reading:
+    return Reading.of(options["sheet"], options["encoding"], options["missing"])
+
+
 def _groups(every: SemiData, options: Options) -> Tensor:
     """The group of each row, (n,)."""
     name = options["group"]
-    found = group_numbers(options["data"], name, len(every), sheet=options["sheet"])
+    found = group_numbers(options["data"], name, len(every), reading=_reading(options))
     all_groups, labelled = (len(torch.unique(one)) for one in (found, found[every.labelled_rows]))
     say(f"{all_groups:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
     return found
@@ -314,8 +321,8 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
     """The data with each row's probability of being labelled, known or estimated."""
     given: Any = propensity
     if propensity not in ESTIMATES:
-        sheet = options["sheet"]
-        given = propensity_column(options["data"], propensity, len(rows), sheet=sheet)
+        how = _reading(options)
+        given = propensity_column(options["data"], propensity, len(rows), reading=how)
     found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)
