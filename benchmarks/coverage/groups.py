@@ -55,10 +55,10 @@ class Law(NamedTuple):
 
 
 LAWS = {
-    "85 % right": Law(3.0),
-    "95 % right": Law(9.0),
-    "85 % right, groups labelled in part": Law(3.0, FEWER, labelled=0.5),
-    "85 % right, larger groups are harder": Law(3.0, FEWER, informative=True),
+    "81 % right": Law(3.0),
+    "92 % right": Law(9.0),
+    "81 % right, groups labelled in part": Law(3.0, FEWER, labelled=0.5),
+    "74 % right, larger groups are harder": Law(3.0, FEWER, informative=True),
 }
 
 
