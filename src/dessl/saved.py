@@ -297,7 +297,8 @@ def _model(
     _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
-    parts = (tensors["mean"], tensors["std"], _doubt(tensors), _reduced_to(tensors))
+    doubt = _doubt(tensors, len(settings["class_names"]))
+    parts = (tensors["mean"], tensors["std"], doubt, _reduced_to(tensors))
     model = Predictor(members, *parts)
     model.load_state_dict(tensors)
     if settings["pool"] is None and not pool:
@@ -305,14 +306,15 @@ def _model(
     return _pooled(model, State(pool, settings["pool"]), settings)
 
 
-def _doubt(tensors: Mapping[str, Tensor]) -> float:
-    """The uniform share mixed into the networks' probabilities (``doubt``); 0 if none."""
+def _doubt(tensors: Mapping[str, Tensor], classes: int) -> float | Tensor:
+    """The shares mixed into the networks' probabilities (``doubt``); 0 if none."""
     doubt = tensors.get("doubt")
     if doubt is None:
         return 0.0
-    if doubt.numel() != 1 or not 0 < float(doubt) < 1:
-        raise ValueError("its doubt is not a number between 0 and 1")
-    return float(doubt)
+    known = doubt.shape in ((), (classes,)) and bool((doubt > 0).all()) and float(doubt.sum()) < 1
+    if not known:
+        raise ValueError("its doubt is not a number between 0 and 1, nor a part for each class")
+    return doubt
 
 
 def _reduced_to(tensors: Mapping[str, Tensor]) -> int | None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from dessl.cli.columns import group_names, labelled_numbers, propensity_column, text_column
+from dessl.cli.options import Reading
 from dessl.data import DataError, Part
 
 ROWS = Part(torch.zeros(3, 1), torch.tensor([0, -1, 1]))
@@ -30,15 +31,19 @@ def book(tmp_path: Path) -> str:
 
 def test_columns_are_those_of_the_sheet_asked_for(book: str) -> None:
     assert text_column(book, "site", ROWS).tolist() == ["first"] * 3
-    assert text_column(book, "site", ROWS, sheet="second").tolist() == ["second"] * 3
-    numbers = labelled_numbers(book, "chance", ROWS, sheet="second")
+    assert text_column(book, "site", ROWS, reading=Reading("second")).tolist() == ["second"] * 3
+    numbers = labelled_numbers(book, "chance", ROWS, reading=Reading("second"))
     assert numbers[[0, 2]].tolist() == [0.5, 0.25]
-    given = propensity_column(book, "chance", 3, sheet="second")
+    given = propensity_column(book, "chance", 3, reading=Reading("second"))
     assert given[[0, 2]].tolist() == [0.5, 0.25]
 
 
 def test_rows_without_a_value_are_a_group_with_a_name(book: str, tmp_path: Path) -> None:
-    assert group_names(book, "chance", ROWS, sheet="second").tolist() == ["0.5", "(empty)", "0.25"]
+    assert group_names(book, "chance", ROWS, reading=Reading("second")).tolist() == [
+        "0.5",
+        "(empty)",
+        "0.25",
+    ]
     (tmp_path / "a.csv").write_text("llm,x\nyes,1\n,2\nno,3\n")
     found = group_names(str(tmp_path / "a.csv"), "llm", ROWS)
     assert found.tolist() == ["yes", "(empty)", "no"]

@@ -75,9 +75,42 @@ def test_metrics_groups_designs_and_sets(cli: Cli, tmp_path: Path) -> None:
     assert "By site" in shown
     assert "look like" not in err
     refuses_wrong_options(cli, run, new)
+    allows_for_groups(cli, run, tmp_path)
     names_the_class(cli, run, new)
     says_which_class_is_always_in_a_set(cli, run, new)
     compares_two_runs(cli, run, new, tmp_path)
+
+
+def allows_for_groups(cli: Cli, run: Path, folder: Path) -> None:
+    """Each row five times, by patient: intervals as wide as those of the rows once."""
+    head, *rows = write_rows(folder / "once.csv", 300, 2, 0.5).read_text().splitlines()
+    visits = folder / "visits.csv"
+    lines = [f"{row},P{number}" for number, row in enumerate(rows) for _ in range(5)]
+    visits.write_text("\n".join([f"{head},patient", *lines]) + "\n", encoding="utf-8")
+    widths = {}
+    for name, file, more in (
+        ("once", folder / "once.csv", ("--propensity", "chance")),
+        ("told", visits, ("--propensity", "chance", "--group", "patient")),
+        ("untold", visits, ("--propensity", "chance")),
+    ):
+        code, shown, err = cli("evaluate", run, file, *more, "--against", run, "--json")
+        assert code == 0, err
+        entry = json.loads(shown)["estimates"]["brier"]
+        widths[name] = entry["high"] - entry["low"]
+        if name == "told":
+            assert "300 groups by 'patient'," in err
+            assert entry["n_groups"] == entry["n_labelled"] / 5
+            assert json.loads(shown)["differences"]["brier"]["n_groups"] == entry["n_groups"]
+    assert widths["told"] == pytest.approx(widths["once"], rel=0.1)
+    assert widths["untold"] < 0.6 * widths["once"]
+    code, _, err = cli("evaluate", run, visits, "--group", "patient", "--sets", 0.9)
+    assert code == 2
+    assert "--sets needs independent rows" in err
+    code, _, err = cli("evaluate", run, visits, "--group", "site")
+    assert code == 2
+    assert "labelled rows of at least 3 groups; got those of 2" in err
+    code, _, err = cli("evaluate", run, visits, "--group", "chance", "--by", "stratum")
+    assert "Note: old has labels of fewer than 3 groups: skipped." in err
 
 
 def names_the_class(cli: Cli, run: Path, new: Path) -> None:

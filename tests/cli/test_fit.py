@@ -86,11 +86,17 @@ def test_groups_are_held_out_together_so_that_patients_are_not_recognised(
     assert "patient" not in str(load_model(tmp_path / "groups" / "model").encoding)
     assert accuracy["rows"] > 0.85
     assert accuracy["groups"] < 0.7  # nothing can be learnt about new patients
+    (first, *_) = read_facts(tmp_path / "groups").estimates
+    assert first.n_groups is not None
+    assert first.n_labelled == 2 * first.n_groups  # both labels of each patient count
+    report = (tmp_path / "groups" / "report.html").read_text(encoding="utf-8")
+    assert f"labelled ones of {first.n_groups} groups that count as units" in report
     test = write_patients(tmp_path / "test.csv", seed=1)
     code, _, err = cli(*common, *how, "--test-file", test, "--steps", 5, "--out", tmp_path / "c")
     assert code == 0, err
     assert "240 of the 240 labelled test rows have a value of 'patient' that labelled train" in err
-    assert read_facts(tmp_path / "c").estimates[0].n_labelled == 120
+    (first, *_) = read_facts(tmp_path / "c").estimates
+    assert (first.n_labelled, first.n_groups) == (240, 120)
     code, _, err = cli(*common, "--group", "patint", "--out", tmp_path / "d")
     assert code == 2
     assert "Did you mean 'patient'?" in err

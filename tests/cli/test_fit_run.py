@@ -21,7 +21,8 @@ FIT = Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit"
 
 def options(**other: Any) -> dict[str, Any]:
     names = ("label", "test_file", "labels", "ignore", "categorical", "size", "missing_label")
-    names += ("propensity", "group", "skip_damaged", "sheet", "stream", "surrogate", "pool")
+    names += ("propensity", "group", "skip_damaged", "sheet", "encoding", "missing")
+    names += ("stream", "surrogate", "pool")
     names += ("steps", "networks")
     return dict.fromkeys(names) | {
         "data": "", "out": Path("runs/a"), "hold_out": HOLD_OUT, "all_classes": False, "seed": 0,
@@ -106,8 +107,8 @@ def test_a_column_of_probabilities_is_no_feature(tmp_path: Path) -> None:
     assert rows.held_out == {"hold_out": 0.25}
     assert (rows.train.n_labelled, len(rows.train.unlabelled_rows)) == (30, 30)
     assert (len(rows.every), len(rows.test.x)) == (80, 20)
-    assert rows.propensity is not None
-    assert rows.propensity.unique().tolist() == [0.5]
+    assert rows.design.propensity is not None
+    assert rows.design.propensity.unique().tolist() == [0.5]
 
 
 def test_the_training_rows_are_no_test_rows(tmp_path: Path) -> None:

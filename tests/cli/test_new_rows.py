@@ -7,6 +7,7 @@ import openpyxl
 import pytest
 
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+from dessl.cli.options import Reading
 from dessl.cli.sources import training_data
 from dessl.data import DataError, SemiData
 
@@ -26,9 +27,9 @@ def book(tmp_path: Path) -> str:
 
 
 def test_a_sheet_is_read_by_its_name(book: str) -> None:
-    data = training_data(book, label="sick", sheet="people")
+    data = training_data(book, label="sick", reading=Reading("people"))
     assert data.class_names == ("no", "yes")
-    rows, _ = new_rows(book, Expected.of(data), sheet="people")
+    rows, _ = new_rows(book, Expected.of(data), reading=Reading("people"))
     assert rows.x.equal(data.x)
     assert rows.y.equal(data.y)
     with pytest.raises(DataError, match="the column"):
@@ -47,7 +48,7 @@ def test_rows_of_another_kind_or_shape_are_refused(book: str, tmp_path: Path) ->
 
 
 def test_a_table_without_its_label_column_names_the_others(book: str, tmp_path: Path) -> None:
-    model = Expected.of(training_data(book, label="sick", sheet="people"))
+    model = Expected.of(training_data(book, label="sick", reading=Reading("people")))
     other = tmp_path / "other.csv"
     other.write_text("age,ill\n3,yes\n")
     rows, _ = new_rows(str(other), model)

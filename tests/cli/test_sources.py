@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+from dessl.cli.options import Reading
 from dessl.cli.sources import fingerprint, kind_of, npy_files, training_data
 from dessl.data import DataError
 
@@ -113,7 +114,7 @@ def test_the_fingerprint_of_several_files_is_of_all(vectors: str) -> None:
     [
         ({}, "Which file has them. Pass --labels FILE"),
         ({"labels": "no.csv"}, "no such file"),
-        ({"labels": "labels.csv", "sheet": "x"}, "--sheet is for a table"),
+        ({"labels": "labels.csv", "reading": Reading("x")}, "--sheet is for a table"),
         ({"labels": "labels.csv", "ignore": ["x"]}, "--ignore is for a table"),
         ({"labels": "labels.csv", "label": "colour"}, "a column 'colour'; got the columns 'kind'"),
     ],

@@ -35,13 +35,13 @@ def test_every_row_has_one_place_and_keeps_its_own_label() -> None:
 
 def test_held_out_labels_keep_their_propensities() -> None:
     data = rows()
-    assert split(data).propensity is None
+    assert split(data).design == (None, None)
     data.propensity = (1 + torch.arange(100)) / 200
-    _, test, propensity = split(data, share=0.25)
+    _, test, (propensity, _) = split(data, share=0.25)
     assert propensity is not None
     assert propensity.tolist() == data.propensity[test.x[test.labelled, 0].long()].tolist()
     own = Part(torch.rand(9, 1), torch.arange(9) % 2)
-    assert split(data, test=own).propensity is None
+    assert split(data, test=own).design == (None, None)
 
 
 def test_hidden_labels_are_hidden_from_the_test_rows_too() -> None:
@@ -250,19 +250,18 @@ def visits(n: int = 400, patients: int = 100, labelled: int = 200) -> SemiData:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rows_of_a_group_are_held_out_together_and_have_one_test_label(seed: int) -> None:
+def test_rows_of_a_group_are_held_out_together_and_keep_their_labels(seed: int) -> None:
     data = visits()
     assert data.groups is not None
-    train, test, _ = split(data, seed=seed)
+    train, test, design = split(data, seed=seed)
     held_out = test.x[:, 0].long()
     in_train = torch.cat((train.labelled_rows, train.unlabelled_rows))
     assert not set(data.groups[held_out].tolist()) & set(data.groups[in_train].tolist())
     assert len(held_out) + len(in_train) == 400
-    groups = data.groups[held_out[test.labelled]]
-    assert len(groups.unique()) == len(groups)
-    had_label = data.y[held_out] >= 0
-    assert set(data.groups[held_out[had_label]].tolist()) == set(groups.tolist())
-    assert 30 <= int(had_label.sum()) <= 60  # about a fifth of 200
+    assert torch.equal(test.y, data.y[held_out])
+    assert design.groups is not None
+    assert torch.equal(design.groups, data.groups[held_out])
+    assert 30 <= int(test.labelled.sum()) <= 60  # about a fifth of 200
     assert set(test.y[test.labelled].tolist()) == {0, 1}
     assert train.groups is data.groups
 
@@ -272,6 +271,14 @@ def test_labels_in_few_groups_are_refused() -> None:
     data.groups = torch.arange(400) % 5
     with pytest.raises(DataError, match=r"expected labels in at least 10 groups.*; got 5"):
         split(data)
+
+
+def test_labels_held_out_in_few_groups_are_refused() -> None:
+    data = visits()
+    data.groups = torch.arange(400) % 10
+    with pytest.raises(DataError, match=r"of at least 3 groups; got those of 1.*--hold-out"):
+        split(data, share=0.05)
+    split(data, share=0.4)
 
 
 def test_folds_of_networks_keep_groups_together_and_spread_the_rarest_class() -> None:

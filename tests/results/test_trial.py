@@ -18,7 +18,7 @@ from dessl.evaluation.verdict import OUTCOMES
 from dessl.recipes import recipe_for
 from dessl.recipes.baseline import Baseline
 from dessl.recipes.held_out import held_out_check
-from dessl.recipes.split import split
+from dessl.recipes.split import RowDesign, split
 from dessl.recipes.trial import Trial, run_trial
 from dessl.report.decision import advice
 from dessl.report.page import report_html
@@ -39,7 +39,7 @@ def test_held_out_labels_are_weighed_by_their_propensities() -> None:
     plain = trial(0.5)
     known, y = plain.test.labelled, plain.test.y
     chances = torch.where(y[known] == 0, 0.6, 0.1)
-    weighed = dataclasses.replace(plain, propensity=chances)
+    weighed = dataclasses.replace(plain, design=RowDesign(propensity=chances))
     facts, without = (
         trial_facts(one, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
         for one in (weighed, plain)

@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size, SkipDamaged
+from dessl.cli.options import (
+    AsJson,
+    Categorical,
+    DataArgument,
+    Encoding,
+    Ignore,
+    Missing,
+    Reading,
+    Seed,
+    Sheet,
+    Size,
+    SkipDamaged,
+)
 
 if TYPE_CHECKING:
     from dessl.safety import Audit
@@ -26,6 +38,9 @@ def audit(
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
+    sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     test_file: TestFile = None,
     cheap: Cheap = False,
@@ -56,7 +71,7 @@ def audit(
     with noted_warnings():
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            skip_damaged=skip_damaged,
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
         )  # fmt: skip
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]

@@ -10,50 +10,60 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._checks import quoted
+from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
-from dessl.data.labels import MISSING
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
 
 
 def text_column(
-    source: str, name: str, rows: Part, *, sheet: str | None = None
+    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text."""
-    return _texts(source, name, len(rows.y), sheet)
+    return _texts(source, name, len(rows.y), reading)
 
 
-def _texts(source: str, name: str, n_rows: int, sheet: str | None) -> NDArray[np.str_]:
-    values: Any = _column(source, name, n_rows, sheet=sheet)
+def _texts(source: str, name: str, n_rows: int, reading: Reading) -> NDArray[np.str_]:
+    values: Any = _column(source, name, n_rows, reading=reading)
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
     return np.asarray(["" if value is None else str(value) for value in values])
 
 
 def group_names(
-    source: str, name: str, rows: Part, *, sheet: str | None = None
+    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.str_]:
     """The group of each row by a column's value; rows without one are a group of their own."""
-    texts = text_column(source, name, rows, sheet=sheet)
+    texts = text_column(source, name, rows, reading=reading)
     return np.where(np.isin(texts, GAPS), EMPTY, texts)
 
 
-def group_numbers(source: str, name: str, n_rows: int, *, sheet: str | None = None) -> Tensor:
+def group_numbers(source: str, name: str, n_rows: int, *, reading: Reading = AS_IT_IS) -> Tensor:
     """A number for each row, (n,), the same if the column's values are; a gap has its own."""
-    texts = _texts(source, name, n_rows, sheet)
+    return _numbered(_texts(source, name, n_rows, reading))
+
+
+def _numbered(texts: NDArray[np.str_]) -> Tensor:
     _, numbers = np.unique(texts, return_inverse=True)
-    gaps = np.isin(texts, GAPS)
-    return torch.from_numpy(np.where(gaps, n_rows + np.arange(n_rows), numbers))
+    n = len(texts)
+    return torch.from_numpy(np.where(np.isin(texts, GAPS), n + np.arange(n), numbers))
 
 
-def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part) -> Part:
-    """Test rows of a file, with one label left in each group, and a warning about known groups.
+def groups_of_test(
+    name: str,
+    test_file: str,
+    test: Part,
+    source: str,
+    rows: Part,
+    reading: Reading = AS_IT_IS,
+) -> Tensor:
+    """The group numbers of test rows from a file, (n,), with a warning about known groups.
 
     Args:
         name: The column of the groups, in both files.
@@ -61,9 +71,10 @@ def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part)
         test: Its rows.
         source: DATA.
         rows: Its rows.
+        reading: How both are read; the sheet is that of DATA.
     """
-    groups = text_column(test_file, name, test)
-    known = set(text_column(source, name, rows)[rows.labelled.numpy()]) - set(GAPS)
+    groups = text_column(test_file, name, test, reading=reading.for_file(test_file))
+    known = set(text_column(source, name, rows, reading=reading)[rows.labelled.numpy()]) - set(GAPS)
     labelled = test.labelled.numpy()
     if shared := int(np.isin(groups[labelled], sorted(known)).sum()):
         warnings.warn(
@@ -73,19 +84,14 @@ def grouped_test(name: str, test_file: str, test: Part, source: str, rows: Part)
             UserWarning,
             stacklevel=2,
         )
-    places = np.flatnonzero(labelled & ~np.isin(groups, GAPS))
-    places = np.random.default_rng(0).permutation(places)
-    _, first = np.unique(groups[places], return_index=True)
-    y = test.y.clone()
-    y[torch.from_numpy(np.delete(places, first))] = MISSING
-    return test._replace(y=y)
+    return _numbered(groups)
 
 
 def labelled_numbers(
-    source: str, name: str, rows: Part, *, sheet: str | None = None
+    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.float64]:
     """A column of numbers; the cells of unlabelled rows may be empty."""
-    texts = text_column(source, name, rows, sheet=sheet)
+    texts = text_column(source, name, rows, reading=reading)
     known = rows.labelled.numpy()
     values = np.full(len(texts), np.nan)
     try:
@@ -101,7 +107,7 @@ def labelled_numbers(
 
 
 def propensity_column(
-    source: str, name: str, n_rows: int, *, sheet: str | None = None
+    source: str, name: str, n_rows: int, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.float64]:
     """Read each row's probability of being labelled, (n,), from a column or an npz array.
 
@@ -109,7 +115,7 @@ def propensity_column(
         DataError: There is no such column, or it is not numeric.
     """
     instead = "Or pass --propensity estimate-x or estimate-y."
-    column = _column(source, name, n_rows, sheet=sheet, instead=instead)
+    column = _column(source, name, n_rows, reading=reading, instead=instead)
     values = numbers(Path(source), column) if isinstance(column, Column) else column
     if values.dtype.kind != "f":
         raise DataError.of(
@@ -122,7 +128,7 @@ def propensity_column(
 
 
 def _column(
-    source: str, name: str, n_rows: int, *, sheet: str | None, instead: str = ""
+    source: str, name: str, n_rows: int, *, reading: Reading, instead: str = ""
 ) -> Column | NDArray[Any]:
     """A column of a table, or an array (n,) of an .npz file.
 
@@ -130,7 +136,7 @@ def _column(
         source: DATA.
         name: The column's name.
         n_rows: Rows of DATA, n.
-        sheet: The sheet of a workbook; None for its first.
+        reading: How a table is read.
         instead: What to do if the data have no such column, added to the error message.
 
     Raises:
@@ -140,7 +146,7 @@ def _column(
     known: tuple[str, ...] = ()
     found: Column | NDArray[Any] | None = None
     if kind == "table":
-        table = open_table(source, sheet=sheet)
+        table = open_table(source, **reading.options)
         known, found = tuple(table.columns), table.columns.get(name)
     elif kind == "npz":
         with open_npz(source) as arrays:

@@ -8,7 +8,17 @@ from rich.text import Text
 from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
-from dessl.cli.options import AsJson, DataArgument, OtherAnswers, RunFolder, Sheet, SkipDamaged
+from dessl.cli.options import (
+    AsJson,
+    DataArgument,
+    Encoding,
+    Missing,
+    OtherAnswers,
+    Reading,
+    RunFolder,
+    Sheet,
+    SkipDamaged,
+)
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
@@ -54,6 +64,14 @@ Propensity = Annotated[
 Strata = Annotated[
     str | None, Option(help="Column of strata, if a fixed number of rows was labelled in each.")
 ]
+Group = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient's: intervals then "
+        "allow for their correlation.",
+    ),
+]
 By = Annotated[
     str | None, Option("--by", help="Also report the metrics for each value of this column.")
 ]
@@ -77,12 +95,15 @@ def evaluate(
     labels: LabelsFile = None,
     label: Label = None,
     sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     metric: MetricNames = None,
     class_name: ClassName = None,
     threshold: Threshold = None,
     propensity: Propensity = None,
     strata: Strata = None,
+    group: Group = None,
     by: By = None,
     sets: Sets = None,
     against: Against = None,
@@ -98,14 +119,23 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
+
+    Example: dessl evaluate runs/people visits.csv --group patient
     """
     from dessl.cli.columns import group_names, labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
 
+    if group is not None and sets is not None:
+        raise ValueError(
+            "--sets needs independent rows, and rows of one group are not. Omit --group, and pass "
+            "data with one labelled row of each group."
+        )
     model = run_model(run, complete_case=complete_case)
-    rows = _labelled_rows(model, data, labels, label, sheet, skip_damaged)
+    given = Reading.of(sheet, encoding, missing)
+    rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
+    how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
@@ -115,24 +145,25 @@ def evaluate(
         threshold=threshold,
         propensity=None
         if propensity is None
-        else labelled_numbers(data, propensity, rows, sheet=sheet),
-        strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
+        else labelled_numbers(data, propensity, rows, reading=how),
+        strata=None if strata is None else text_column(data, strata, rows, reading=how),
+        groups=None if group is None else _groups(data, group, rows, how),
     )
-    groups = None if by is None else group_names(data, by, rows, sheet=sheet)
+    groups = None if by is None else group_names(data, by, rows, reading=how)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(
-            data, Expected.of(other), labels=False, sheet=sheet, skip_damaged=skip_damaged
+            data, Expected.of(other), labels=False, reading=given, skip_damaged=skip_damaged
         )[0].x
-        return probabilities(other, data, x, sheet=sheet, other_answers=other_answers)
+        return probabilities(other, data, x, reading=given, other_answers=other_answers)
 
     with noted_warnings():
-        p = probabilities(model, data, rows.x, sheet=sheet, other_answers=other_answers)
+        p = probabilities(model, data, rows.x, reading=given, other_answers=other_answers)
         measured = _measured(p, rows, question, groups, sets)
         if against:
             other = other_probabilities(run, against, model, read)
-            how = partial(question.options, rows, slice(None))
-            measured = measured._replace(differences=compared(p, other, rows, metrics, how))
+            options = partial(question.options, rows, slice(None))
+            measured = measured._replace(differences=compared(p, other, rows, metrics, options))
     if as_json:
         show_json(measured.as_dict(question))
         return
@@ -149,7 +180,7 @@ def _labelled_rows(
     data: str,
     labels: str | None,
     label: str | None,
-    sheet: str | None,
+    reading: Reading,
     skip_damaged: bool,
 ) -> "Part":
     """The rows of DATA, some of them with a label."""
@@ -160,9 +191,10 @@ def _labelled_rows(
     expected = Expected.of(model)
     with noted_warnings():
         rows, _ = new_rows(
-            data, expected, labels_file=labels, label=label, sheet=sheet, skip_damaged=skip_damaged
-        )
-    check_labels_present(data, rows, expected, sheet=sheet)
+            data, expected, labels_file=labels, label=label, reading=reading,
+            skip_damaged=skip_damaged,
+        )  # fmt: skip
+    check_labels_present(data, rows, expected, reading=reading)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(
@@ -178,6 +210,19 @@ def _labelled_rows(
             do="Label some rows, or use dessl predict.",
         )
     return rows
+
+
+def _groups(data: str, name: str, rows: "Part", reading: Reading) -> "NDArray[np.int64]":
+    """The group of each row, (n,)."""
+    import numpy as np
+
+    from dessl._checks import quoted
+    from dessl.cli.columns import group_numbers
+
+    found: NDArray[np.int64] = group_numbers(data, name, len(rows.y), reading=reading).numpy()
+    every, labelled = (len(np.unique(one)) for one in (found, found[rows.labelled.numpy()]))
+    say(f"{every:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
+    return found
 
 
 class Measured(NamedTuple):
@@ -244,6 +289,11 @@ def _measured(
         if int((inside & known).sum()) < LEAST_IN_GROUP:
             say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
+        if question.groups is not None:
+            own = len(set(question.groups[(inside & known).numpy()].tolist()))
+            if own < LEAST_LABELS:
+                say(f"Note: {name} has labels of fewer than {LEAST_LABELS} groups: skipped.")
+                continue
         by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:

@@ -12,7 +12,9 @@ from dessl.cli.options import (
     Categorical,
     DataArgument,
     Device,
+    Encoding,
     Ignore,
+    Missing,
     OtherAnswers,
     Seed,
     Sheet,
@@ -99,7 +101,7 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: they are held out "
-        "together, and count as one held-out label. It is not a feature.",
+        "together, and intervals allow for their correlation. It is not a feature.",
     ),
 ]
 TestFile = Annotated[
@@ -154,6 +156,8 @@ def fit(
     missing_label: MissingLabel = None,
     all_classes: AllClasses = False,
     sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     size: Size = None,
     skip_damaged: SkipDamaged = False,
     labels: Labels = None,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl._version import __version__
-from dessl.cli.columns import group_numbers, grouped_test, propensity_column
+from dessl.cli.columns import group_numbers, groups_of_test, propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -30,7 +30,7 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-from dessl.cli.options import HOLD_OUT, device_named
+from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
@@ -39,7 +39,7 @@ from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.defaults import Lam
-from dessl.recipes.split import every_label, split
+from dessl.recipes.split import RowDesign, check_test, every_label, split
 from dessl.recipes.trial import Trial, parts, refit_failure, refitted, run_trial
 from dessl.report.page import write_report
 from dessl.results.facts import (
@@ -67,12 +67,12 @@ Options = Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows; training rows; evaluation rows and their π; the share held out."""
+    """All rows; training rows; evaluation rows and their design; the share held out."""
 
     every: SemiData
     train: SemiData
     test: Part
-    propensity: Tensor | None
+    design: RowDesign
     held_out: dict[str, float]
 
 
@@ -125,9 +125,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             ),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
-            trial = run_trial(
-                rows.train, rows.test, recipe, propensity=rows.propensity, out=out / TRAINING
-            )
+            trial = run_trial(rows.train, rows.test, recipe, design=rows.design, out=out / TRAINING)
             seconds = time.perf_counter() - started
             facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
@@ -241,6 +239,7 @@ def _rows(options: Options) -> Rows:
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
     ignore, propensity = options["ignore"] or [], options["propensity"]
+    reading = _reading(options)
     if kind_of(data) == "table":  # a labelling probability or a group is not a feature
         given = (options["group"], None if propensity in ESTIMATES else propensity)
         ignore = [*ignore, *(name for name in given if name and name not in ignore)]
@@ -254,7 +253,7 @@ def _rows(options: Options) -> Rows:
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=labels_file,
-        sheet=options["sheet"],
+        reading=reading,
         stream=options["stream"],
         place=options["out"] / TRAINING,
         seed=seed,
@@ -266,11 +265,15 @@ def _rows(options: Options) -> Rows:
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
     test = None if test_file is None else _test_rows(test_file, data, every)
-    if test is not None and test_file is not None and options["group"] is not None:
-        test = grouped_test(options["group"], test_file, test, data, Part(every.x, every.y))
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
-    if divided.propensity is not None:
+    if test is not None and test_file is not None and options["group"] is not None:
+        groups = groups_of_test(
+            options["group"], test_file, test, data, Part(every.x, every.y), reading
+        )
+        check_test(test, groups)
+        divided = divided._replace(design=RowDesign(groups=groups))
+    if divided.design.propensity is not None:
         warnings.warn(
             "estimates and comparisons weight the held-out labels by 1/π. The report's sections on "
             "calibration and on single classes do not: they describe the labelled rows.",
@@ -280,10 +283,14 @@ def _rows(options: Options) -> Rows:
     return Rows(every, *divided, held_out)
 
 
+def _reading(options: Options) -> Reading:
+    return Reading.of(options["sheet"], options["encoding"], options["missing"])
+
+
 def _groups(every: SemiData, options: Options) -> Tensor:
     """The group of each row, (n,)."""
     name = options["group"]
-    found = group_numbers(options["data"], name, len(every), sheet=options["sheet"])
+    found = group_numbers(options["data"], name, len(every), reading=_reading(options))
     all_groups, labelled = (len(torch.unique(one)) for one in (found, found[every.labelled_rows]))
     say(f"{all_groups:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
     return found
@@ -314,8 +321,8 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
     """The data with each row's probability of being labelled, known or estimated."""
     given: Any = propensity
     if propensity not in ESTIMATES:
-        sheet = options["sheet"]
-        given = propensity_column(options["data"], propensity, len(rows), sheet=sheet)
+        how = _reading(options)
+        given = propensity_column(options["data"], propensity, len(rows), reading=how)
     found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)

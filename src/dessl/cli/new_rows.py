@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from dessl._checks import quoted
+from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.sources import Kind, check_labels_file, check_options, kind_of, npy_files
 from dessl.data import DataError, Part, SemiData, load
 from dessl.data.errors import few
@@ -43,7 +44,7 @@ def new_rows(
     labels: bool = True,
     labels_file: str | None = None,
     label: str | None = None,
-    sheet: str | None = None,
+    reading: Reading = AS_IT_IS,
     skip_damaged: bool = False,
 ) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
     """Read DATA as a trained model expects it, with a name or number for each row.
@@ -51,7 +52,8 @@ def new_rows(
     For a name of the catalogue, the rows are those of its test part.
 
     If ``labels`` is False, labels are not read and may be missing. The labels of npy files are in a
-    file of their own, in the column ``label``. ``sheet`` names the sheet of an Excel workbook.
+    file of their own, in the column ``label``. ``reading`` says how a table is read; what it does
+    not say is as in training.
     ``skip_damaged`` leaves out images that cannot be read.
 
     Raises:
@@ -77,17 +79,18 @@ def new_rows(
         )
     if kind == "npy":
         raw = read_new_embeddings(
-            npy_files(source), model.class_names, labels=labels_file, label=label
-        )
+            npy_files(source), model.class_names, labels=labels_file, label=label,
+            text_encoding=reading.text_encoding, missing=reading.missing,
+        )  # fmt: skip
     else:
-        check_options(kind, sheet=sheet, skip_damaged=skip_damaged)
+        check_options(kind, **reading.typed, skip_damaged=skip_damaged)
         if kind == "images":
             raw = read_new_images(
                 source, model.class_names, model.shape, bits=model.bits, labels=labels,
                 skip_damaged=skip_damaged,
             )  # fmt: skip
         else:
-            raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
+            raw = _raw_rows(source, kind, model, labels=labels, reading=reading)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -99,12 +102,13 @@ def new_rows(
 
 
 def _raw_rows(
-    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+    source: str, kind: Kind, model: Expected, *, labels: bool, reading: Reading
 ) -> RawData:
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
+    how = reading.like(model.encoding, source)
+    return read_new_table(source, model.encoding, labels=labels, **how.options)
 
 
 def _catalogue_rows(source: str, model: Expected) -> Part:
@@ -125,7 +129,7 @@ def _numbers(rows: Part) -> tuple[int, ...]:
 
 
 def check_labels_present(
-    source: str, rows: Part, model: Expected, *, sheet: str | None = None
+    source: str, rows: Part, model: Expected, *, reading: Reading = AS_IT_IS
 ) -> None:
     """Refuse rows without any label if the label column (or array of an npz file) is missing.
 
@@ -139,7 +143,7 @@ def check_labels_present(
     kind = kind_of(source)
     wanted: tuple[str, ...]
     if kind == "table" and model.encoding is not None:
-        table = open_table(source, sheet=sheet)
+        table = open_table(source, **reading.like(model.encoding, source).options)
         wanted, available = (model.encoding.label,), (*table.columns, *table.unread)
         what = "column"
     elif kind == "npz":

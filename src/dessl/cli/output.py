@@ -149,7 +149,8 @@ def _estimates_table(facts: "RunFacts") -> Table:
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
     labels = "held-out labels" if facts.taught is None else "gold labels, out of fold"
-    table = Table(title=Text(visible(f"{title} {facts.data.test} {labels}")))
+    of = f" of {first.n_groups} groups" if first.n_groups else ""
+    table = Table(title=Text(visible(f"{title} {facts.data.test} {labels}{of}")))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
     for metric in metrics:

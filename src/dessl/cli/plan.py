@@ -13,8 +13,12 @@ from dessl.cli.options import (
     AsJson,
     Categorical,
     DataArgument,
+    Encoding,
     Ignore,
+    Missing,
+    Reading,
     Seed,
+    Sheet,
     Size,
     SkipDamaged,
 )
@@ -36,6 +40,9 @@ def plan(
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
+    sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     metric: Metric = "accuracy",
     width: Width = None,
@@ -67,7 +74,7 @@ def plan(
     with noted_warnings():
         read = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            skip_damaged=skip_damaged,
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
         )  # fmt: skip
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dessl._files import write_whole
-from dessl.cli.options import AsJson, OtherAnswers, RunFolder, Sheet, SkipDamaged
+from dessl.cli.options import (
+    AsJson,
+    Encoding,
+    Missing,
+    OtherAnswers,
+    Reading,
+    RunFolder,
+    Sheet,
+    SkipDamaged,
+)
 from dessl.cli.output import noted_warnings, say, show, show_json
 
 if TYPE_CHECKING:
@@ -76,6 +85,8 @@ def predict(
     keep_all: KeepAll = False,
     at_least: AtLeast = 0.0,
     sheet: Sheet = None,
+    encoding: Encoding = None,
+    missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     other_answers: OtherAnswers = None,
     complete_case: Twin = False,
@@ -99,10 +110,15 @@ def predict(
         )
     model = run_model(run, complete_case=complete_case)
     with noted_warnings(), _file_of(data) as source:
+        reading = Reading.of(sheet, encoding, missing)
         kept = _kept_columns(
-            source, keep or (), every=keep_all, taken=_our_names(model), sheet=sheet
+            source,
+            keep or (),
+            every=keep_all,
+            taken=_our_names(model),
+            reading=reading.like(model.encoding, source),
         )
-        names, probabilities = _predicted(model, source, sheet, other_answers, skip_damaged)
+        names, probabilities = _predicted(model, source, reading, other_answers, skip_damaged)
     columns = kept | _columns(names, probabilities, model.class_names, at_least)
     content = file_content(out, columns, harmless=not formulas)
     if str(out) == "-":
@@ -155,7 +171,7 @@ def _our_names(model: "SavedModel") -> tuple[str, ...]:
 
 
 def _kept_columns(
-    source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str], sheet: str | None
+    source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str], reading: Reading
 ) -> dict[str, Any]:
     """The columns of DATA to keep, unchanged."""
     if not wanted and not every:
@@ -168,7 +184,7 @@ def _kept_columns(
 
     if kind_of(source) != "table":
         raise ValueError("--keep and --keep-all are for a table, but DATA is not one. Omit them.")
-    table = arrow_table(source, sheet=sheet)
+    table = arrow_table(source, sheet=reading.sheet, text_encoding=reading.text_encoding)
     names: list[str] = table.column_names if every else []
     for entry in wanted:
         names += [entry] if entry in table.column_names else entry.split(",")
@@ -192,7 +208,7 @@ def _kept_columns(
 def _predicted(
     model: "SavedModel",
     source: str,
-    sheet: str | None,
+    reading: Reading,
     other_answers: str | None,
     skip_damaged: bool,
 ) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
@@ -201,9 +217,9 @@ def _predicted(
     from dessl.cli.teaching import probabilities
 
     rows, names = new_rows(
-        source, Expected.of(model), labels=False, sheet=sheet, skip_damaged=skip_damaged
+        source, Expected.of(model), labels=False, reading=reading, skip_damaged=skip_damaged
     )
-    p = probabilities(model, source, rows.x, sheet=sheet, other_answers=other_answers)
+    p = probabilities(model, source, rows.x, reading=reading, other_answers=other_answers)
     return names, p
 
 

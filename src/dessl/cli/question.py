@@ -20,6 +20,7 @@ class Question(NamedTuple):
     threshold: float | None = None
     propensity: "NDArray[np.float64] | None" = None
     strata: "NDArray[np.str_] | None" = None
+    groups: "NDArray[np.int64] | None" = None
 
     def options(
         self, rows: "Part", inside: "NDArray[np.bool_] | slice", name: str
@@ -38,6 +39,10 @@ class Question(NamedTuple):
             found["strata"] = strata[known[inside]]
             if self.propensity is None:
                 found["strata_unlabelled"] = strata[~known[inside]]
+        if self.groups is not None:
+            groups = self.groups[inside]
+            found["groups"] = groups[known[inside]]
+            found["groups_unlabelled"] = groups[~known[inside]]
         return found
 
     def subject(self, name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import typer
 
 from dessl._checks import quoted
 from dessl._files import file_sha256
+from dessl.cli.options import AS_IT_IS, Reading
 from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import did_you_mean
 from dessl.data.formats.excel import SUFFIXES as EXCEL
@@ -123,7 +124,7 @@ def training_data(
     missing_labels: Sequence[str] = (),
     all_classes: bool = False,
     labels: str | None = None,
-    sheet: str | None = None,
+    reading: Reading = AS_IT_IS,
     stream: bool | None = False,
     place: Path | None = None,
     seed: int = 0,
@@ -140,7 +141,7 @@ def training_data(
         missing_labels: Marks of a missing label in a table, in addition to an empty cell.
         all_classes: Whether all other labels are classes, even those that look like such a mark.
         labels: File with the labels, for npy files.
-        sheet: Sheet of an Excel workbook.
+        reading: How a table, or a table of labels, is read.
         stream: Whether most unlabelled rows stay on disk; None: only for large files.
         place: Folder for a cache of these rows.
         seed: Seed for drawing the rows that are kept in memory.
@@ -155,7 +156,7 @@ def training_data(
         categorical=categorical,
         size=size,
         skip_damaged=skip_damaged,
-        sheet=sheet,
+        **(reading.typed if kind != "npy" else {"sheet": reading.sheet}),
         missing_label=None if kind == "npy" else missing_labels,
         no_missing_label=kind != "npy" and all_classes,
     )
@@ -166,6 +167,8 @@ def training_data(
             "label": label,
             "missing_labels": missing_labels,
             "ask": (lambda _: ()) if all_classes else ask,
+            "text_encoding": reading.text_encoding,
+            "missing": reading.missing,
         }
     if kind == "table":
         if label is None:
@@ -193,8 +196,8 @@ def training_data(
         return load(source)
     if kind == "images":
         return SemiData.from_folder(source, **read_options)
-    if sheet is not None:
-        read_options["sheet"] = sheet
+    if reading.sheet is not None:
+        read_options["sheet"] = reading.sheet
     return SemiData.from_file(*(npy_files(source) or (source,)), **read_options)
 
 

@@ -27,6 +27,7 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
+from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
@@ -54,8 +55,8 @@ from dessl.training.progress import whole_bar
 
 ONLY = {
     "data", "out", "label", "labels", "ignore", "categorical", "missing_label", "all_classes",
-    "sheet", "teacher", "teacher_at_prediction", "other_answers", "steps", "seed", "device",
-    "resume", "as_json",
+    "sheet", "encoding", "missing", "teacher", "teacher_at_prediction", "other_answers", "steps",
+    "seed", "device", "resume", "as_json",
 }  # fmt: skip
 SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the run's folder
 
@@ -90,7 +91,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     if options["resume"]:
         check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
-        columns = _columns(file, options["teacher"], options["sheet"])
+        columns = _columns(file, options["teacher"], _reading(options))
         _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
@@ -153,20 +154,25 @@ def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
 
 
 def answers_to(
-    model: SavedModel, source: str, *, sheet: str | None = None, other_answers: str | None = None
+    model: SavedModel,
+    source: str,
+    *,
+    reading: Reading = AS_IT_IS,
+    other_answers: str | None = None,
 ) -> list[Answers] | None:
     """Read the teachers' answers to new rows, for a model that uses them; None for the student.
 
     Args:
         model: The model.
         source: A table of new rows.
-        sheet: Sheet of a workbook.
+        reading: How the table is read; what it does not say is as in training.
         other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default
             as in training.
     """
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
-    table, columns = open_table(source, sheet=sheet), model.details["teachers"]
+    table = open_table(source, **reading.like(model.encoding, source).options)
+    columns = model.details["teachers"]
     absent = _absent(table, columns)
     if len(absent) == len(columns):
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
@@ -209,11 +215,11 @@ def probabilities(
     source: str,
     x: Tensor,
     *,
-    sheet: str | None = None,
+    reading: Reading = AS_IT_IS,
     other_answers: str | None = None,
 ) -> Tensor:
     """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does."""
-    answers = answers_to(model, source, sheet=sheet, other_answers=other_answers)
+    answers = answers_to(model, source, reading=reading, other_answers=other_answers)
     return model.predict_proba(x, answers)
 
 
@@ -221,8 +227,12 @@ def _answers(read: Mapping[str, Any], class_names: Sequence[str]) -> list[Answer
     return [Answers.of(values, class_names, name=name) for name, values in read.items()]
 
 
-def _columns(source: str, names: Sequence[str], sheet: str | None) -> dict[str, list[str]]:
-    table = open_table(source, sheet=sheet)
+def _reading(options: Mapping[str, Any]) -> Reading:
+    return Reading.of(options["sheet"], options["encoding"], options["missing"])
+
+
+def _columns(source: str, names: Sequence[str], reading: Reading) -> dict[str, list[str]]:
+    table = open_table(source, **reading.options)
     known = [*table.columns, *table.unread]
     return {name: list(teacher_columns(known, name, source)) for name in names}
 
@@ -243,7 +253,7 @@ def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
     """The rows without the teachers' columns, and the teachers' answers."""
-    table = open_table(_answers_file(options), sheet=options["sheet"])
+    table = open_table(_answers_file(options), **_reading(options).options)
     embedded = kind_of(source) == "npy"
     teachers = [] if embedded else [one for names in columns.values() for one in names]
     data = training_data(
@@ -254,7 +264,7 @@ def _gold_rows(
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=options["labels"],
-        sheet=options["sheet"],
+        reading=_reading(options),
     )
     given = tuple(options["missing_label"] or ())
     missing = given if data.encoding is None else data.encoding.missing_labels

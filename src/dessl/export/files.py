@@ -18,7 +18,7 @@ from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.frames import is_frame, read_frame
-from dessl.data.formats.tables import open_table
+from dessl.data.formats.tables import is_csv, open_table
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
 from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
 from dessl.saved import SavedModel
@@ -168,8 +168,11 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
             f"x must be a data frame or the path of a table; got {type(x).__name__}. The columns "
             "are found by their names."
         )
-    table = open_table(x) if is_file else read_frame(x).table()
-    return TableEncoding.from_dict(encoding, source=place).features(table)
+    known = TableEncoding.from_dict(encoding, source=place)
+    if not is_file:
+        return known.features(read_frame(x).table())
+    text_encoding = known.text_encoding if is_csv(x) else None
+    return known.features(open_table(x, text_encoding=text_encoding))
 
 
 def check_rows(saved: SavedModel) -> Tensor:

@@ -35,6 +35,7 @@ from dessl.recipes.held_out import (
 )
 from dessl.recipes.networks import Networks, Training, crossing_meanwhile, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.recipes.rare_classes import doubt_towards_shares
 from dessl.recipes.scaling import reduced_data, standardised_data
 from dessl.recipes.symmetries import SymmetryProbe, probed, with_symmetries
 from dessl.risk import COMPLETE_CASE, RISKS
@@ -309,7 +310,7 @@ def _complete_case(
 def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple[Fitted, Networks]:
     """Train on the recipe's risk, compare with the complete case, and keep the better one."""
     recipe, complete = training.recipe, twins.results
-    twin = _predictor(complete, recipe, parts)
+    twin = _predictor(complete, recipe, parts, shrunk=True)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
     if not recipe.trains_unlabelled:
         return kept, twins
@@ -333,7 +334,7 @@ def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple
         return kept, twins
     if recipe.safe and check and check.comparison.outcome(margin=0) == "worse":
         return kept, twins
-    model = _predictor(ours.results, recipe, parts)
+    model = _predictor(ours.results, recipe, parts, shrunk=True)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
 
 
@@ -382,10 +383,19 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         )
 
 
-def _predictor(results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutParts) -> Predictor:
-    """The networks as one predictor; last-step weights get doubt from few held-out labels."""
+def _predictor(
+    results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutParts, *, shrunk: bool = False
+) -> Predictor:
+    """The networks as one predictor; last-step weights get doubt from few held-out labels.
+
+    ``shrunk`` is for networks on their own: a pool decides itself how far to trust them.
+    """
     n = len(torch.unique(parts.groups)) if recipe.strong else 0
-    doubt = 1 / (n + 2) if n else 0.0
+    doubt: float | Tensor = 1 / (n + 2) if n else 0.0
+    if shrunk and not recipe.strong and parts.data[0].validation is not None:
+        logits, y = _held_out_logits(results, parts, recipe), _held_out_labels(parts)
+        chances = held_out_propensity(parts.data)
+        doubt = from_first(partial(doubt_towards_shares, logits, y, chances))
     members = [result.model for result in results]
     return Predictor(members, *recipe.scaling, doubt, recipe.reduced_to)
 
@@ -396,7 +406,7 @@ def _check(
     parts: HeldOutParts,
     recipe: Recipe,
 ) -> HeldOutCheck:
-    y = torch.cat([part.validation.y for part in parts.data if part.validation is not None])
+    y = _held_out_labels(parts)
     logits = [_held_out_logits(results, parts, recipe) for results in (complete, ours)]
     propensity = held_out_propensity(parts.data)
     first, second = (cross_entropy(one, y) for one in logits)
@@ -410,6 +420,10 @@ def _check(
         METHOD, after, before, y[rows], splits=len(parts.data), propensity=chances
     )
     return dataclasses.replace(check, compared=compared)
+
+
+def _held_out_labels(parts: HeldOutParts) -> Tensor:
+    return torch.cat([part.validation.y for part in parts.data if part.validation is not None])
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:

@@ -37,7 +37,8 @@ class Predictor(nn.Module):
         std: Divisor of the rows; same shape.
         doubt: ε in [0, 1): p becomes (1 − ε) p + ε / classes. If only n held-out labels have
             checked the members' confidence, 1 / (n + 2): by Laplace's rule of succession, n correct
-            answers support no more.
+            answers support no more. Or d, (classes,): p becomes (1 − Σ d) p + d
+            (:mod:`dessl.recipes.rare_classes`).
         reduced_to: Longest side of the images that the members see; None for all pixels.
 
     Shape:
@@ -59,7 +60,7 @@ class Predictor(nn.Module):
         members: Iterable[nn.Module],
         mean: Tensor,
         std: Tensor,
-        doubt: float = 0.0,
+        doubt: float | Tensor = 0.0,
         reduced_to: int | None = None,
     ) -> None:
         super().__init__()
@@ -68,7 +69,8 @@ class Predictor(nn.Module):
             raise ValueError("a Predictor needs at least one member; got none.")
         self.register_buffer("mean", mean.detach().clone())
         self.register_buffer("std", std.detach().clone())
-        self.register_buffer("doubt", mean.new_tensor(doubt) if doubt else None)
+        known = torch.as_tensor(doubt, dtype=mean.dtype, device=mean.device).detach().clone()
+        self.register_buffer("doubt", known if bool(known.any()) else None)
         self.reduced_to = reduced_to
         self.register_buffer("longest", None if reduced_to is None else torch.tensor(reduced_to))
         self.eval()
@@ -87,7 +89,7 @@ class Predictor(nn.Module):
         return torch.stack([log_probabilities(member(rows)) for member in self.members])
 
     def doubted(self, log_p: Tensor) -> Tensor:
-        """Mix log-probabilities (n, classes) with the uniform distribution, weighted by the doubt.
+        """Mix log-probabilities (n, classes) with a fixed distribution, weighted by the doubt.
 
         >>> sure = Predictor([nn.Identity()], torch.tensor(0.0), torch.tensor(1.0), doubt=0.1)
         >>> sure(torch.tensor([[100.0, 0.0]])).exp()
@@ -96,7 +98,8 @@ class Predictor(nn.Module):
         if self.doubt is None:
             return log_p
         doubt = self.doubt.to(log_p)
-        return ((1 - doubt) * log_p.exp() + doubt / log_p.shape[-1]).log()
+        added = doubt if doubt.ndim else doubt / log_p.shape[-1]
+        return ((1 - doubt.sum()) * log_p.exp() + added).log()
 
     def in_float64(self) -> Self:
         """Return a copy whose prediction of a row does not depend on the rest of the batch."""

@@ -10,8 +10,8 @@ stay unbiased. A class with so few labels that none might be held out contribute
 class with two labels is among the test rows; that adds less than one row for each such class. A
 class with one label is used for training, with a warning that it cannot be evaluated.
 
-Rows of one group are not independent, and the intervals of a report are for independent rows: of
-the labelled test rows of a group, one keeps its label, drawn at random.
+Rows of one group are not independent: intervals need the groups of the test rows too
+(:mod:`dessl.evaluation.debiased.groups`).
 """
 
 import copy
@@ -27,22 +27,30 @@ from dessl.data.errors import few
 from dessl.data.labels import MISSING
 from dessl.data.row_keys import copy_groups, row_digests, shared_rows, whole_groups
 from dessl.recipes.held_out import FOLDS
-from dessl.teachers.crossfit import first_of_groups
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
 MOST_UNLABELLED, UNLABELLED_EACH = 10_000, 10  # held out in total, or per labelled row: enough
 
 
-class Division(NamedTuple):
-    """Training rows, test rows, and π of the labelled test rows, (m,), up to a factor.
+class RowDesign(NamedTuple):
+    """What the intervals of test rows depend on besides predictions and labels.
 
-    ``propensity`` is None if the data has none, or if the test rows come from elsewhere.
+    Attributes:
+        propensity: π of the labelled rows, (m,), up to a factor; None if all are equal.
+        groups: Group numbers of all rows, (n,); None if each row is its own.
     """
+
+    propensity: Tensor | None = None
+    groups: Tensor | None = None
+
+
+class Division(NamedTuple):
+    """Training rows, test rows, and the design of test rows held out of the data."""
 
     train: SemiData
     test: Part
-    propensity: Tensor | None
+    design: RowDesign
 
 
 def split(
@@ -56,8 +64,7 @@ def split(
     """Split data into training rows and test rows, completely at random.
 
     Args:
-        data: The whole data, with all labels. If it has groups, they are held out as a whole, and
-            one labelled test row of each keeps its label.
+        data: The whole data, with all labels. If it has groups, they are held out as a whole.
         test: Test rows from elsewhere. Default: the data's own test part, or else rows held out of
             the data.
         share: Share of the labelled and of the unlabelled rows to hold out.
@@ -79,7 +86,7 @@ def split(
     _check_labels(data, known)
     _check_groups(data, known)
     data = _thinned(data, len(known))
-    propensity: Tensor | None = None
+    design = RowDesign()
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -90,25 +97,21 @@ def split(
         known_y = data.y.cpu()[known]
         test_l, test_u = _test_rows(known_y, known, unknown, groups, share, generator)
         tested = known[test_l]
-        kept = _independent(data, tested)
-        y = torch.full((len(tested) + int(test_u.sum()),), MISSING)
-        y[: len(tested)][kept] = known_y[test_l][kept]
-        test = Part(data.x[torch.cat((tested, unknown[test_u]))], y)
+        rows = torch.cat((tested, unknown[test_u]))
+        y = torch.full((len(rows),), MISSING)
+        y[: len(tested)] = known_y[test_l]
+        test = Part(data.x[rows], y)
         _check_held_out(data, known, test)
-        if data.propensity is not None:
-            propensity = data.propensity.cpu()[tested[kept]]
+        design = RowDesign(
+            None if data.propensity is None else data.propensity.cpu()[tested],
+            None if data.groups is None else data.groups.cpu()[rows],
+        )
         known, unknown = known[~test_l], unknown[~test_u]
     else:
         _check_single(data, known)
-    if int(test.labelled.sum()) < LEAST_TEST:
-        raise DataError.of(
-            "the test rows",
-            expected=f"at least {LEAST_TEST} labelled rows",
-            got=f"{int(test.labelled.sum())}",
-            do="Label some of them, or omit --test-file.",
-        )
+    check_test(test, design.groups)
     _check_classes(data, known)
-    return Division(_with_labels(data, known, unknown, groups), test, propensity)
+    return Division(_with_labels(data, known, unknown, groups), test, design)
 
 
 def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -173,15 +176,6 @@ def _test_rows(
     return labelled, unlabelled
 
 
-def _independent(data: SemiData, rows: Tensor) -> Tensor:
-    """Which labelled test rows, (m,) in random order, keep their label: one of each group."""
-    kept = torch.ones(len(rows), dtype=torch.bool)
-    if data.groups is not None:
-        kept[:] = False
-        kept[first_of_groups(data.groups.cpu()[rows])] = True
-    return kept
-
-
 def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
     """The number of labels of each class to hold out, n in total or a few more.
 
@@ -226,6 +220,31 @@ def _check_groups(data: SemiData, known: Tensor) -> None:
             expected=f"labels in at least {LEAST_LABELS} groups, some of which are held out",
             got=f"{n}",
             do="Label rows of more groups, or fit without groups.",
+        )
+
+
+def check_test(test: Part, groups: Tensor | None) -> None:
+    """Refuse test rows with too few labels for an interval.
+
+    Args:
+        test: The test rows.
+        groups: Their group numbers, (n,); None if each row is its own.
+    """
+    if (n := int(test.labelled.sum())) < LEAST_TEST:
+        raise DataError.of(
+            "the test rows",
+            expected=f"at least {LEAST_TEST} labelled rows",
+            got=f"{n}",
+            do="Label some of them, or omit --test-file.",
+        )
+    if groups is None:
+        return
+    if (n := len(torch.unique(groups[test.labelled.cpu()]))) < LEAST_TEST:
+        raise DataError.of(
+            "the test rows",
+            expected=f"labelled rows of at least {LEAST_TEST} groups",
+            got=f"those of {n}",
+            do="Label rows of more groups, or hold out a larger share (--hold-out).",
         )
 
 

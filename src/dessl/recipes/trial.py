@@ -9,18 +9,20 @@ from torch import Tensor
 from dessl.data import Part, SemiData
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.predictor import predicted_log_proba
-from dessl.recipes.split import label_groups
+from dessl.recipes.split import RowDesign, label_groups
 from dessl.recipes.symmetries import with_symmetries
 from dessl.risk import RISKS
 from dessl.teachers.crossing import POOL_PARTS
 from dessl.training.progress import whole_bar
 
+NO_DESIGN = RowDesign()  # independent rows, all equally likely to be labelled
+
 
 @dataclass(frozen=True)
 class Trial:
-    """The trained models, their data, the logits of both on the test rows, (n, classes), and π.
+    """The trained models, their data, the logits of both on the test rows, (n, classes).
 
-    ``propensity`` is that of the labelled test rows if held out of data with propensities.
+    ``design`` has the propensities and groups of the test rows.
     """
 
     data: SemiData
@@ -28,7 +30,7 @@ class Trial:
     fitted: Fitted
     logits: Tensor
     twin_logits: Tensor
-    propensity: Tensor | None = None
+    design: RowDesign = NO_DESIGN
 
 
 def run_trial(
@@ -36,7 +38,7 @@ def run_trial(
     test: Part,
     recipe: Recipe,
     *,
-    propensity: Tensor | None = None,
+    design: RowDesign = NO_DESIGN,
     out: Path | None = None,
     progress: bool = True,
 ) -> Trial:
@@ -46,8 +48,8 @@ def run_trial(
         data: Training data.
         test: Rows held out of it, or from elsewhere.
         recipe: From :func:`dessl.recipes.recipe_for`.
-        propensity: π of the labelled test rows from :func:`dessl.recipes.split.split`;
-            estimates weight them by 1/π.
+        design: Propensities and groups of the test rows, from
+            :func:`dessl.recipes.split.split`, for the intervals.
         out: Folder for checkpoints, used to resume training.
         progress: Whether to show a progress bar on a terminal.
     """
@@ -57,7 +59,7 @@ def run_trial(
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     own, twin = logits[fitted.model], logits[fitted.complete_case]
-    return Trial(data, test, fitted, own, twin, propensity)
+    return Trial(data, test, fitted, own, twin, design)
 
 
 def parts(recipe: Recipe) -> float:

@@ -173,6 +173,8 @@ def _estimates(facts: RunFacts) -> Markup | None:
             f"{first.n_labelled:,} gold rows, predicted out of fold, and {first.n_unlabelled:,} "
             "unlabelled rows kept out of training, debiased"
         )
+    if first.n_groups:
+        whose = f"{whose}, labelled ones of {first.n_groups:,} groups that count as units"
     note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
     if any(entry.metric == "cross_entropy" for entry in facts.estimates):
         note = f"{note[:-1]}; a row's cross-entropy is capped at {CLIP:.1f} here, not elsewhere:"

@@ -114,7 +114,10 @@ class MethodFacts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A debiased estimate of a method's metric on partly labelled test rows, with its interval."""
+    """A debiased estimate of a method's metric on partly labelled test rows, with its interval.
+
+    ``n_groups`` is the number of groups with labelled rows; None if each row is its own.
+    """
 
     method: str
     metric: str
@@ -124,6 +127,7 @@ class Estimate:
     confidence: float
     n_labelled: int
     n_unlabelled: int
+    n_groups: int | None = None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from dessl.evaluation.verdict import (
 )
 from dessl.recipes import Recipe
 from dessl.recipes.architecture import Architecture
-from dessl.recipes.trial import Trial
+from dessl.recipes.split import RowDesign
+from dessl.recipes.trial import NO_DESIGN, Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
@@ -60,7 +61,7 @@ class EvaluationRows:
         y: (n,) class numbers, −1 for unlabelled rows, which make the estimates more precise.
         twin: Logits (n, classes) of the complete case.
         ours: Logits (n, classes) of the other model.
-        propensity: π of the labelled rows, the inverse of their weight; None if all are equal.
+        design: Propensities of the labelled rows and groups of all, if there are any.
         check_shift: Whether to test that unlabelled rows look like labelled ones.
         base: Name of the complete case, or of what takes its place.
     """
@@ -68,7 +69,7 @@ class EvaluationRows:
     y: Tensor
     twin: Tensor
     ours: Tensor
-    propensity: Tensor | None = None
+    design: RowDesign = NO_DESIGN
     check_shift: bool = True
     base: str = TWIN
 
@@ -76,6 +77,16 @@ class EvaluationRows:
     def labelled(self) -> Tensor:
         """Which rows are labelled, (n,)."""
         return self.y != MISSING
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options of estimates and comparisons."""
+        groups = self.design.groups
+        found = {"propensity": self.design.propensity, "check_shift": self.check_shift}
+        if groups is None:
+            return found
+        known = self.labelled
+        return {**found, "groups": groups[known], "groups_unlabelled": groups[~known]}
 
     @property
     def metrics(self) -> list[MetricName]:
@@ -94,7 +105,7 @@ class EvaluationRows:
         for metric in self.metrics:
             found = compare_models(
                 metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
-                propensity=self.propensity, check_shift=self.check_shift,
+                **self.how,
             )  # fmt: skip
             yield Comparison(
                 metric, name, self.base, found.difference, found.low, found.high, found.p_value,
@@ -114,14 +125,11 @@ class EvaluationRows:
         for name in names:
             p = (self.twin if name == self.base else self.ours).softmax(1)
             for metric in self.metrics:
-                found = estimate_metric(
-                    metric, p[known], self.y[known], p[~known],
-                    propensity=self.propensity, check_shift=self.check_shift,
-                )  # fmt: skip
+                found = estimate_metric(metric, p[known], self.y[known], p[~known], **self.how)
                 value = min(max(found.value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
                 yield Estimate(
                     name, metric, value, min(value, found.low), max(value, found.high),
-                    found.confidence, found.n_labelled, found.n_unlabelled,
+                    found.confidence, found.n_labelled, found.n_unlabelled, found.n_groups,
                 )  # fmt: skip
 
 
@@ -149,7 +157,7 @@ def trial_facts(
         share: Share of new labels that would be held out for evaluation.
     """
     fitted, test = trial.fitted, trial.test
-    tested = EvaluationRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
+    tested = EvaluationRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.design)
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
     methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]

@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from dessl.data.errors import DataError
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import encoded_table, fit_encoding, read_new_table, read_table
+from dessl.data.formats.frames import read_frame
 from dessl.data.formats.tables import Table, open_table
 from dessl.data.semi import SemiData
 from dessl.recipes.scaling import scaling_of
@@ -282,9 +283,12 @@ def test_a_column_of_numbers_and_marks_is_refused(tmp_path: Path, marks: list[st
     with pytest.raises(
         DataError,
         match=rf"in column 'size'; got {first} in data row 61 \(40 such cells\)\. "
-        "Correct or empty the cell; or, if the column has categories, name it in categorical=",
+        "Correct or empty the cell; or, if the column has categories, name it in categorical="
+        r".* If it marks missing cells, name it in missing= \(--missing MARK\)",
     ):
         read_table(path, label="y")
+    found, _ = read_table(path, label="y", missing=marks)
+    assert found.feature_names == ("n", "size", "size is missing")
     assert read_table(path, label="y", ignore=["size"])[0].feature_names == ("n",)
     _, encoding = read_table(path, label="y", categorical=["size"])
     assert f"size={marks[0]}" in encoding.feature_names
@@ -583,3 +587,26 @@ def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
         read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")
     with pytest.raises(DataError, match=r"ordinary size in column 'n'; got values up to 2e-200"):
         read_table(write(tmp_path / "b.csv", ["n,y", "1e-200,a", "2e-200,b"]), label="y")
+
+
+def test_an_encoding_remembers_how_its_table_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = ["größe,ort,krank", *(f"{k},{'Köln' if k % 2 else '?'},ja" for k in range(1, 12))]
+    lines += ["-999,Köln,nein", "4,?,-999", "5,?,nein"]
+    path.write_bytes("\n".join(lines).encode("cp1252"))
+    data, encoding = read_table(
+        path, label="krank", text_encoding="cp1252", missing=("-999", "?"), categorical=["ort"]
+    )
+    assert data.class_names == ("ja", "nein")
+    assert data.y.tolist() == [0] * 11 + [1, -1, 1]
+    assert encoding.feature_names == ("größe", "größe is missing", "ort=Köln", "ort is missing")
+    assert data.x[11].tolist()[1:] == [1.0, 1.0, 0.0]
+    again = TableEncoding.from_dict(json.loads(json.dumps(encoding.as_dict())))
+    assert again == encoding
+    assert torch.equal(read_new_table(path, again).x, data.x)
+    frame = pd.read_csv(path, encoding="cp1252", dtype=str)
+    assert torch.equal(torch.from_numpy(again.features(read_frame(frame).table())), data.x)
+    changed = read_new_table(path, again, missing=("?",), labels=False)
+    assert changed.x[11, 0] < -900
+    path.write_text(path.read_bytes().decode("cp1252"), encoding="utf-8-sig")
+    assert torch.equal(read_new_table(path, again).x, data.x)

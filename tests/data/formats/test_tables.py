@@ -162,10 +162,59 @@ def test_other_codings_are_refused_with_advice_that_helps(tmp_path: Path, coding
         if coding == "utf-16"
         else ".* that is not UTF-8, but perhaps Latin-1 or Windows-1252"
     )
-    with pytest.raises(DataError, match=f"got {got}. Save it again as a CSV file in UTF-8"):
+    advice = "Save it again as a CSV file in UTF-8.*--encoding on the command line.*cp1252"
+    with pytest.raises(DataError, match=f"got {got}. {advice}"):
         open_table(path)
+    assert cells(open_table(path, text_encoding=coding), "name") == ["Müller"]
     path.write_bytes("name,size\nMüller,1\n".encode())
     assert cells(open_table(path), "name") == ["Müller"]
+
+
+@pytest.mark.parametrize("coding", ["cp1252", "utf-16", "utf-16-le", "shift_jis", "utf8"])
+def test_a_named_encoding_is_used_for_names_and_cells(tmp_path: Path, coding: str) -> None:
+    name, cell = ("名前", "東京") if coding == "shift_jis" else ("Größe", "naïve café")
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"{name};n\n{cell};1\n".encode(coding))
+    assert cells(open_table(path, text_encoding=coding), name) == [cell]
+
+
+def test_a_byte_order_mark_is_stronger_than_a_named_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("größe\n1\n".encode("utf-8-sig"))
+    assert cells(open_table(path, text_encoding="cp1252"), "größe") == ["1"]
+
+
+def test_encodings_that_do_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("name,size\nMüller,1\n".encode())
+    with pytest.raises(DataError, match="expected a CSV table in ascii with column names"):
+        open_table(path, text_encoding="ascii")
+    for name in ("utf8000", "rot13", "a\0b"):
+        with pytest.raises(ValueError, match=r"--encoding\) must be an encoding that Python knows"):
+            open_table(path, text_encoding=name)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"is for CSV files, but .*parquet is not one"):
+        open_table(tmp_path / "a.parquet", text_encoding="cp1252")
+
+
+def test_marks_of_missing_cells_are_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,c\n-999,?,.\n -999.0 , ? ,.5\n999,what?,-999.5\n-0999,-9990,x.\n")
+    table = open_table(path, missing=("-999", "?", "."))
+    assert cells(table, "a") == ["", "", "999", ""]
+    assert cells(table, "b") == ["", "", "what?", "-9990"]
+    assert cells(table, "c") == ["", ".5", "-999.5", "x."]
+    assert cells(open_table(path), "b")[0] == "?"
+
+
+def test_marks_of_missing_cells_in_typed_columns(tmp_path: Path) -> None:
+    words = pa.array(["-999", "x", None]).dictionary_encode()
+    columns = {"i": [-999, 1, None], "f": [-999.0, 0.5, 2.0], "w": words}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    table = open_table(tmp_path / "a.parquet", missing=("-999", "none"))
+    assert np.isnan(table.columns["i"].numbers).tolist() == [True, False, True]
+    assert np.isnan(table.columns["f"].numbers).tolist() == [True, False, False]
+    assert cells(table, "w") == ["", "x", ""]
 
 
 def test_a_table_of_names_alone_is_refused(tmp_path: Path) -> None:

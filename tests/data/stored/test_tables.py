@@ -222,3 +222,27 @@ def test_a_full_disk_is_said_before_anything_is_written(
     assert data.stored is not None
     with pytest.raises(DataError, match=r"room for its .* 10 bytes free"):
         data.stored.prepare()
+
+
+def test_rows_in_blocks_are_read_as_in_memory(tmp_path: Path) -> None:
+    """Another encoding of text, and marks of missing cells, in the labels too."""
+    rows = [[k, age or "-999", town, sick or "?"] for k, age, town, sick in people()]
+    path = written(tmp_path / "a.csv", rows)
+    path.write_bytes(path.read_text(encoding="utf-8").encode("cp1252"))
+    how = {"text_encoding": "cp1252", "missing": ("-999", "?")}
+    whole = SemiData.from_file(path, label="sick", ignore=["id"], **how)  # type: ignore[arg-type]
+    large = large_table(path, label="sick", place=tmp_path, ignore=["id"], sample=100, **how)
+    assert large is not None
+    assert large.stored is not None
+    assert large.encoding is not None
+    assert (large.encoding.missing, large.encoding.text_encoding) == (("-999", "?"), "cp1252")
+    assert "town=Å" in large.encoding.feature_names
+    assert large.n_labelled == whole.n_labelled
+    assert large.n_unlabelled == whole.n_unlabelled
+    found = np.empty((len(large.stored), *large.stored.shape), np.float32)
+    large.stored.read(0, len(large.stored), found)
+    missing = large.encoding.feature_names.index("age is missing")
+    assert whole.encoding is not None
+    marked = whole.encoding.feature_names.index("age is missing")
+    total = found[:, missing].sum() + large.x[:, missing].sum()
+    assert total == whole.x[:, marked].sum() > 0

@@ -5,7 +5,7 @@ Numbers have a decimal point or, as in much of Europe, a comma.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,27 @@ class Column:
             name, None, arrow.chunked_array([arrow.DictionaryArray.from_arrays(codes, texts)])
         )
 
+    def without(self, marks: Collection[str]) -> "Column":
+        """The column with empty cells in place of these marks; itself if it has none.
+
+        A mark that is a number stands for all texts with its value: -999 also for -999.0.
+        """
+        if self.numbers is not None:
+            values = [float(mark) for mark in marks if re.match(NUMBER, mark)]
+            found = np.isin(self.numbers, values)
+            if not found.any():
+                return self
+            return Column.of_numbers(self.name, np.where(found, np.nan, self.numbers))
+        arrow = arrow_module()
+        cells = self.cells
+        if arrow.types.is_dictionary(cells.type):
+            cells = cells.cast(arrow.string())
+        pattern = "|".join(_mark_pattern(mark) for mark in marks)
+        marked = arrow.compute.match_substring_regex(cells, rf"^\s*(?:{pattern})\s*$")
+        if not arrow.compute.any(marked).as_py():
+            return self
+        return Column(self.name, None, arrow.compute.if_else(marked, "", cells))
+
     @property
     def texts(self) -> Any:
         """The distinct texts, trimmed and sorted, as an Arrow array; "" is a missing cell."""
@@ -140,6 +161,15 @@ class Column:
         place = np.zeros(len(distinct.dictionary), np.int64)
         place[occur[order]] = np.arange(len(order))
         return occurring.take(arrow.array(order)), place[codes]
+
+
+def _mark_pattern(mark: str) -> str:
+    """A regular expression for a mark, and for the other spellings of a whole number."""
+    whole = re.fullmatch(r"([+-]?)0*([0-9]+)(?:[.,]0*)?", mark.strip())
+    if whole is None:
+        return re.escape(mark.strip())
+    sign = "-" if whole[1] == "-" else r"\+?"
+    return rf"{sign}0*{whole[2]}(?:[.,]0*)?"
 
 
 def arrow_module() -> Any:
@@ -266,7 +296,8 @@ def not_numbers(
         expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
         got=f"{quoted(first.cell)} in data row {first.row + 1} ({such})"
         + (f"; also {few(others)}" if others else ""),
-        do=f"Correct or empty the cell{'s' * bool(others)}; or, {advice}",
+        do=f"Correct or empty the cell{'s' * bool(others)}; or, {advice} If it marks missing "
+        "cells, name it in missing= (--missing MARK).",
     )
 
 

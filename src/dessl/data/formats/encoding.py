@@ -15,10 +15,11 @@ from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
 from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
-from dessl.data.formats.tables import Table
+from dessl.data.formats.tables import Table, check_text_encoding
 from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
+OPTIONAL = {"missing_labels", "missing", "text_encoding"}  # entries that some files lack
 EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TextColumn
 KINDS: dict[str, type[EncodedColumn]] = {
     "numeric": NumericColumn,
@@ -44,6 +45,9 @@ class TableEncoding:
         columns: The encoded columns, in the order of their features.
         left_out: Columns that were dropped, and why.
         missing_labels: Marks of a missing label, besides an empty cell.
+        missing: Marks of a missing cell in any column, besides an empty one.
+        text_encoding: Encoding of the CSV file that it was fitted to, and of later ones; None for
+            UTF-8.
 
     >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
     >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
@@ -56,6 +60,8 @@ class TableEncoding:
     columns: tuple[EncodedColumn, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     missing_labels: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    text_encoding: str | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -68,6 +74,7 @@ class TableEncoding:
         Raises:
             DataError: A column is missing, or a cell of a numeric one is not a number.
         """
+        table = table.without(self.missing)
         absent = [column.name for column in self.columns if column.name not in table.columns]
         if absent:
             used = {self.label, *self.left_out, *(column.name for column in self.columns)}
@@ -108,7 +115,7 @@ class TableEncoding:
         """
         if self.label not in table.columns:
             return np.full(len(table), -1, np.int64)
-        column = as_text(table.columns[self.label])
+        column = as_text(table.columns[self.label].without(self.missing))
         place = dict.fromkeys(("", *self.missing_labels), -1)
         place |= {name: number for number, name in enumerate(self.class_names)}
         texts = column.texts.to_pylist()
@@ -131,7 +138,7 @@ class TableEncoding:
             own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
             entries = {"kind": kind} | own
             columns.append({k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()})
-        return {
+        entries = {
             "version": VERSION,
             "label": self.label,
             "class_names": list(self.class_names),
@@ -139,6 +146,11 @@ class TableEncoding:
             "left_out": dict(self.left_out),
             "missing_labels": list(self.missing_labels),
         }
+        if self.missing:
+            entries["missing"] = list(self.missing)
+        if self.text_encoding is not None:
+            entries["text_encoding"] = self.text_encoding
+        return entries
 
     @classmethod
     def from_dict(cls, entries: Any, *, source: str | Path = "the encoding") -> "TableEncoding":
@@ -149,16 +161,16 @@ class TableEncoding:
         """
         try:
             keys = {"version", "label", "class_names", "columns", "left_out"}
-            if set(entries) - {"missing_labels"} != keys or entries["version"] != VERSION:
+            if set(entries) - OPTIONAL != keys or entries["version"] != VERSION:
                 raise ValueError(f"the entries {', '.join(map(str, entries))}")
             return cls(
                 _text(entries["label"]),
                 tuple(_text(name) for name in entries["class_names"]),
                 tuple(_column(column) for column in entries["columns"]),
                 {_text(k): _text(v) for k, v in entries["left_out"].items()},
-                tuple(
-                    _text(mark) for mark in entries.get("missing_labels", ())
-                ),  # missing in older files
+                tuple(_text(mark) for mark in entries.get("missing_labels", ())),
+                tuple(_text(mark) for mark in entries.get("missing", ())),
+                _encoding_name(entries.get("text_encoding")),
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise DataError.of(
@@ -207,6 +219,12 @@ def _column(entries: Any) -> EncodedColumn:
         if not known or len(values["parts"]) != len(values["means"]):
             raise ValueError(f"the parts {values['parts']}, {values['first']} of a date")
     return KINDS[kind](**values)
+
+
+def _encoding_name(value: Any) -> str | None:
+    name = None if value is None else _text(value)
+    check_text_encoding(name)
+    return name
 
 
 def _number(value: Any) -> float:

@@ -4,6 +4,7 @@ import math
 import shlex
 import warnings
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from dessl.data.formats.columns import (
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.reading import MAX_BYTES
-from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
+from dessl.data.formats.tables import Table, is_csv, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 
@@ -55,6 +56,8 @@ def read_table(
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
     sheet: str | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> tuple[RawData, TableEncoding]:
     r"""A table as data, and the encoding by which later tables become the same.
@@ -69,6 +72,8 @@ def read_table(
             occurs; returns those that are one. If None, they are classes, with a warning.
         delimiter: Delimiter of a CSV; guessed by default.
         sheet: Sheet of an Excel workbook; the first by default.
+        text_encoding: Encoding of a CSV, such as cp1252; UTF-8 by default.
+        missing: Marks of missing cells in any column, the labels included, besides empty cells.
         max_bytes: Upper limit on the bytes of the file, and of the features.
 
     Returns:
@@ -87,7 +92,14 @@ def read_table(
     >>> data.x[1].tolist(), data.y.tolist(), data.class_names
     ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
     """
-    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    table = open_table(
+        path,
+        delimiter=delimiter,
+        sheet=sheet,
+        text_encoding=text_encoding,
+        missing=missing,
+        max_bytes=max_bytes,
+    )
     encoding = fit_encoding(
         table,
         label=label,
@@ -95,6 +107,8 @@ def read_table(
         ignore=ignore,
         missing_labels=missing_labels,
         ask=ask,
+        missing=missing,
+        text_encoding=text_encoding,
     )
     return encoded_table(table, encoding, max_bytes=max_bytes), encoding
 
@@ -106,6 +120,8 @@ def read_new_table(
     labels: bool = True,
     delimiter: str | None = None,
     sheet: str | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """A later table, encoded as the first one was; its label column may be missing.
@@ -116,12 +132,25 @@ def read_new_table(
         labels: Whether to read the label column; otherwise every label is missing.
         delimiter: Delimiter of a CSV; guessed by default.
         sheet: Sheet of an Excel workbook; the first by default.
+        text_encoding: Encoding of a CSV; that of the first table by default.
+        missing: Marks of missing cells; those of the first table by default.
         max_bytes: Upper limit on the bytes of the file, and of the features.
 
     Raises:
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
-    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    if missing is not None:
+        encoding = replace(encoding, missing=tuple(missing))
+    if text_encoding is None and is_csv(path):
+        text_encoding = encoding.text_encoding
+    table = open_table(
+        path,
+        delimiter=delimiter,
+        sheet=sheet,
+        text_encoding=text_encoding,
+        missing=encoding.missing,
+        max_bytes=max_bytes,
+    )
     _warn_of_empty_columns(table, encoding)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
 
@@ -158,6 +187,8 @@ def fit_encoding(
     ignore: Collection[str] = (),
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    missing: Collection[str] = (),
+    text_encoding: str | None = None,
 ) -> TableEncoding:
     """The encoding of a table: kinds of columns, medians, means, categories, classes.
 
@@ -175,6 +206,7 @@ def fit_encoding(
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
     """
+    table = table.without(missing)
     _check_named(table, label, categorical, ignore)
     columns: list[EncodedColumn] = []
     wrong: list[WrongCells] = []
@@ -207,9 +239,11 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    missing = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
-    names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
-    return TableEncoding(label, names, tuple(columns), left_out, missing)
+    marks = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
+    names = class_names(table, label, missing=marks, asked=ask is not None, stacklevel=3)
+    return TableEncoding(
+        label, names, tuple(columns), left_out, marks, tuple(missing), text_encoding
+    )
 
 
 def _warn_of_groups(table: Table, columns: Collection[EncodedColumn]) -> None:

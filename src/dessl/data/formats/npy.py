@@ -44,6 +44,8 @@ def read_embeddings(
     label: str | None = None,
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     r"""Embeddings from one or several npy files, and their labels from a table or an npy file.
@@ -60,6 +62,8 @@ def read_embeddings(
         label: Name of the label column, for a table with several.
         missing_labels: Marks of a missing label, besides an empty cell.
         ask: Same as in :func:`dessl.data.formats.fitting.read_table`.
+        text_encoding: Encoding of a table of labels; UTF-8 by default.
+        missing: Marks of missing cells in a table of labels.
         max_bytes: Upper limit on the bytes of the float32 array.
 
     Raises:
@@ -76,7 +80,15 @@ def read_embeddings(
     (torch.float32, [1, -1, 0, -1], ('cat', 'dog'))
     """
     x = _side_by_side([Path(path) for path in paths], max_bytes)
-    found = sparse_labels(labels, len(x), label=label, missing_labels=missing_labels, ask=ask)
+    found = sparse_labels(
+        labels,
+        len(x),
+        label=label,
+        missing_labels=missing_labels,
+        ask=ask,
+        text_encoding=text_encoding,
+        missing=missing,
+    )
     y = np.full(len(x), MISSING, np.int64)
     y[found.rows] = found.y
     return RawData(Part.of_arrays(x, y), found.class_names)
@@ -97,6 +109,8 @@ def sparse_labels(
     label: str | None = None,
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
 ) -> SparseLabels:
     """Labels of rows of numbers, from a table or an npy file.
 
@@ -106,6 +120,8 @@ def sparse_labels(
         label: Name of the label column.
         missing_labels: Marks of a missing label.
         ask: Decides which labels are such marks.
+        text_encoding: Encoding of a table.
+        missing: Marks of missing cells in a table.
 
     Raises:
         DataError: The file is bad, or does not match the rows.
@@ -116,7 +132,7 @@ def sparse_labels(
         warn_of_doubtful(names, where=f"{source}", do='save "" in its place')
         rows = np.arange(n_rows)
     else:
-        table = open_table(source)
+        table = open_table(source, text_encoding=text_encoding, missing=missing)
         column = _label_column(table, label)
         marks = missing_marks(label_counts(table, column, missing_labels), missing_labels, ask)
         names = names_in_column(table, column, missing=marks, asked=ask is not None)
@@ -132,6 +148,8 @@ def read_new_embeddings(
     *,
     labels: str | Path | None = None,
     label: str | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """Embeddings for a trained model: labels may be missing, and the classes are the model's.
@@ -141,6 +159,8 @@ def read_new_embeddings(
         class_names: The model's classes, in its order.
         labels: Same as in :func:`read_embeddings`; None if every label is missing.
         label: Name of the label column, for a table with several.
+        text_encoding: Encoding of a table of labels; UTF-8 by default.
+        missing: Marks of missing cells in a table of labels.
         max_bytes: Upper limit on the bytes of the float32 array.
 
     Raises:
@@ -154,7 +174,9 @@ def read_new_embeddings(
         found = _label_array(Path(labels), len(x))
         y = new_coded_labels(Path(labels), found, class_names, None)
     else:
-        table = open_table(labels, max_bytes=max_bytes)
+        table = open_table(
+            labels, text_encoding=text_encoding, missing=missing, max_bytes=max_bytes
+        )
         encoding = TableEncoding(_label_column(table, label), tuple(class_names), ())
         y = np.full(len(x), MISSING, np.int64)
         y[row_places(table, len(x))] = encoding.labels(table)

@@ -6,9 +6,9 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.excel import sheet_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
+CSV = (".csv", ".tsv", ".txt")
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
 QUOTED = re.compile(r'(?:^|(?<=[,;\t|\n]))"[^"]*(?:""[^"]*)*"(?=[,;\t|\r\n]|$)')
@@ -46,30 +47,48 @@ class Table:
     def __len__(self) -> int:
         return self.n_rows
 
+    def without(self, marks: Collection[str]) -> "Table":
+        """The table with empty cells in place of these marks of missing ones."""
+        if not marks:
+            return self
+        columns = {name: column.without(marks) for name, column in self.columns.items()}
+        return replace(self, columns=columns)
+
 
 def open_table(
     path: str | Path,
     *,
     delimiter: str | None = None,
     sheet: str | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> Table:
     """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, or Excel (``.xlsx``).
 
     Args:
-        path: The file; its extension gives the kind. A CSV is UTF-8 with column names in its first
-            line.
+        path: The file; its extension gives the kind. A CSV has column names in its first line.
         delimiter: Delimiter of a CSV; by default the comma, semicolon, tab or bar that separates
             the names in the first line; those in quotes do not count.
         sheet: Sheet of an Excel workbook, whose first non-empty row has the names; by default the
             first.
+        text_encoding: Encoding of a CSV, such as cp1252; UTF-8 by default, and if the file begins
+            with a UTF-8 byte order mark.
+        missing: Marks of missing cells, besides empty ones: text, compared without spaces around
+            it. A number stands for every cell with its value.
         max_bytes: A larger file, or one whose metadata states more, is refused unread.
 
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
     """
-    table = arrow_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
-    return as_table(Path(path), table)
+    table = arrow_table(
+        path,
+        delimiter=delimiter,
+        sheet=sheet,
+        text_encoding=text_encoding,
+        max_bytes=max_bytes,
+    )
+    return as_table(Path(path), table).without(missing)
 
 
 def arrow_table(
@@ -77,6 +96,7 @@ def arrow_table(
     *,
     delimiter: str | None = None,
     sheet: str | None = None,
+    text_encoding: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
     """The same as an Arrow table: CSV columns are text, others keep the types of their file."""
@@ -93,20 +113,39 @@ def arrow_table(
         )
     if sheet is not None and suffix not in EXCEL:
         raise ValueError(f"sheet is for Excel workbooks, but {path} is not one. Omit it.")
+    check_text_encoding(text_encoding)
+    if text_encoding is not None and not is_csv(path):
+        raise ValueError(f"the encoding of text is for CSV files, but {path} is not one. Omit it.")
     if suffix in EXCEL:
         table = sheet_table(path, sheet=sheet, max_bytes=max_bytes)
         check_names(path, table.column_names)
         return table
     if suffix in (".parquet", ".pq"):
         return _parquet(path, max_bytes)
-    if suffix in (".csv", ".tsv", ".txt"):
-        return _csv(path, delimiter)
+    if suffix in CSV:
+        return _csv(path, delimiter, text_encoding)
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet, .pq or .xlsx",
         got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
+
+
+def is_csv(path: str | Path) -> bool:
+    """Whether a file is a CSV, by its extension."""
+    return Path(path).suffix.lower() in CSV
+
+
+def check_text_encoding(name: str | None) -> None:
+    """Refuse a name that is not an encoding of text."""
+    try:
+        "".encode(name or "utf-8")
+    except (LookupError, ValueError) as error:
+        raise ValueError(
+            "text_encoding (--encoding) must be an encoding that Python knows, such as utf-8, "
+            f"latin-1, cp1252, cp1250, utf-16 or shift_jis; got {name!r}."
+        ) from error
 
 
 def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
@@ -130,17 +169,23 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
         )
 
 
-def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
+def csv_header(
+    path: Path, delimiter: str | None, text_encoding: str | None = None
+) -> tuple[list[str], str]:
     """The column names of a CSV, and its delimiter: the given one, or the most likely one.
 
     Raises:
-        ValueError: The file, or its first line, is not UTF-8.
+        ValueError: The file, or its first line, is not in this encoding, by default UTF-8.
     """
     with path.open("rb") as file:
         start_bytes = file.read(HEADER_BYTES)
-    if start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if text_encoding is not None:
+        decoder = codecs.getincrementaldecoder(text_encoding)()
+        start = decoder.decode(start_bytes)
+    elif start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError("UTF-16")
-    start = start_bytes.decode("utf-8-sig", errors="surrogateescape")
+    else:
+        start = start_bytes.decode("utf-8-sig", errors="surrogateescape")
     if delimiter is None:
         delimiter = likely_delimiter(start)
     names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
@@ -164,7 +209,11 @@ def likely_delimiter(start: str) -> str:
 
 
 def table_blocks(
-    path: Path, *, columns: Sequence[str] | None = None, delimiter: str | None = None
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    text_encoding: str | None = None,
 ) -> Iterator[Any]:
     """Yield a CSV or Parquet table in blocks of some megabytes, as in :func:`arrow_table`.
 
@@ -172,6 +221,7 @@ def table_blocks(
         path: The file.
         columns: Columns to read; all by default.
         delimiter: Delimiter of a CSV; guessed by default.
+        text_encoding: Encoding of a CSV, as in :func:`open_table`.
 
     Raises:
         DataError: The file is damaged or ragged.
@@ -187,8 +237,9 @@ def table_blocks(
             for batch in file.iter_batches(columns=columns or names, use_threads=False):
                 yield arrow.Table.from_batches([batch])
         return
-    with _reading_csv(path), path.open("rb") as file:
-        names, options = _csv_options(path, delimiter)
+    check_text_encoding(text_encoding)
+    with _reading_csv(path, text_encoding), path.open("rb") as file:
+        names, options = _csv_options(path, delimiter, text_encoding)
         if columns is not None:
             options["convert_options"].include_columns = list(columns)
         with arrow.csv.open_csv(file, **options) as reader:
@@ -198,9 +249,9 @@ def table_blocks(
                 yield arrow.Table.from_batches([batch])
 
 
-def _csv(path: Path, delimiter: str | None) -> Any:
-    with _reading_csv(path):
-        names, options = _csv_options(path, delimiter)
+def _csv(path: Path, delimiter: str | None, text_encoding: str | None) -> Any:
+    with _reading_csv(path, text_encoding):
+        names, options = _csv_options(path, delimiter, text_encoding)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
             table = arrow_module().csv.read_csv(file, **options)
         if table.column_names != names:
@@ -209,9 +260,13 @@ def _csv(path: Path, delimiter: str | None) -> Any:
 
 
 @contextmanager
-def _reading_csv(path: Path) -> Iterator[None]:
-    expected = "a UTF-8 CSV table with column names in its first line"
-    do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
+def _reading_csv(path: Path, text_encoding: str | None) -> Iterator[None]:
+    expected = f"a CSV table in {text_encoding or 'UTF-8'} with column names in its first line"
+    do = (
+        "Save it again as a CSV file in UTF-8, with the same number of cells in every row; or, if "
+        "it is in another encoding, name it in text_encoding= (--encoding on the command line), "
+        "such as cp1252 (Windows), latin-1 or utf-16."
+    )
     problems = (arrow_module().ArrowException, ValueError, csv.Error)
     with reading(path, expected, *problems, do=do):
         try:
@@ -226,13 +281,21 @@ def _reading_csv(path: Path) -> Iterator[None]:
             raise
 
 
-def _csv_options(path: Path, delimiter: str | None) -> tuple[list[str], dict[str, Any]]:
+def _csv_options(
+    path: Path, delimiter: str | None, text_encoding: str | None
+) -> tuple[list[str], dict[str, Any]]:
     """The names of a CSV's columns, and how Arrow reads it: every cell as text."""
     arrow = arrow_module()
-    names, delimiter = csv_header(path, delimiter)
+    with path.open("rb") as file:
+        marked = file.read(3) == codecs.BOM_UTF8
+    if marked or (text_encoding and codecs.lookup(text_encoding).name in ("utf-8", "utf-8-sig")):
+        text_encoding = None
+    names, delimiter = csv_header(path, delimiter, text_encoding)
     check_names(path, names)
     return names, {
-        "read_options": arrow.csv.ReadOptions(use_threads=False, block_size=2**23),
+        "read_options": arrow.csv.ReadOptions(
+            use_threads=False, block_size=2**23, encoding=text_encoding or "utf8"
+        ),
         "parse_options": arrow.csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=True,

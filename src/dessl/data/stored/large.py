@@ -114,6 +114,8 @@ def large_embeddings(
     label: str | None = None,
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> SemiData | None:
@@ -127,11 +129,21 @@ def large_embeddings(
         label: The column of the labels.
         missing_labels: Marks of a missing label.
         ask: Decides which labels are such marks.
+        text_encoding: Encoding of a table of labels; UTF-8 by default.
+        missing: Marks of missing cells in a table of labels.
         sample: Unlabelled rows to keep in memory, drawn completely at random.
         seed: Seed of the sample.
     """
     stored = open_rows(path)
-    found = sparse_labels(labels, len(stored), label=label, missing_labels=missing_labels, ask=ask)
+    found = sparse_labels(
+        labels,
+        len(stored),
+        label=label,
+        missing_labels=missing_labels,
+        ask=ask,
+        text_encoding=text_encoding,
+        missing=missing,
+    )
     unlabelled = Without(stored, found.rows)
     sample = min(sample, SAMPLE_BYTES // stored.row_bytes)
     if len(unlabelled) <= sample:

@@ -69,6 +69,8 @@ def read_large_table(
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
+    text_encoding: str | None = None,
+    missing: Collection[str] = (),
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> LargeTable | None:
@@ -83,6 +85,8 @@ def read_large_table(
         missing_labels: Marks of a missing label, besides an empty cell.
         ask: Decides which labels are such marks.
         delimiter: Delimiter of a CSV; guessed by default.
+        text_encoding: Encoding of a CSV, such as cp1252; UTF-8 by default.
+        missing: Marks of missing cells in any column, besides empty cells.
         sample: Unlabelled rows to keep in memory, drawn completely at random.
         seed: Seed of the sample.
 
@@ -91,10 +95,11 @@ def read_large_table(
             than should be kept in memory.
     """
     path = Path(path)
-    counts = _label_counts(path, label, delimiter)
+    read = _Read(path, delimiter, text_encoding, tuple(missing))
+    counts = _label_counts(read, label)
     marks = missing_marks({k: n for k, n in counts.items() if k}, missing_labels, ask)
-    missing = {"", *marks}
-    unlabelled = sum(counts[mark] for mark in missing)
+    no_label = {"", *marks}
+    unlabelled = sum(counts[mark] for mark in no_label)
     labelled = counts.total() - unlabelled
     if unlabelled <= sample:
         return None
@@ -109,14 +114,16 @@ def read_large_table(
     drawn = np.random.default_rng(seed).choice(unlabelled, sample, replace=False)
     kept = np.zeros(unlabelled, np.bool_)
     kept[drawn] = True
-    table = as_table(path, _kept_rows(path, label, missing, kept, delimiter))
-    dropped = _counting_columns(path, {label, *ignore, *categorical}, delimiter)
+    table = as_table(path, _kept_rows(read, label, no_label, kept)).without(missing)
+    dropped = _counting_columns(read, {label, *ignore, *categorical})
     encoding = fit_encoding(
         table,
         label=label,
         categorical=categorical,
         ignore=[*ignore, *dropped],
         missing_labels=marks,
+        missing=missing,
+        text_encoding=text_encoding,
     )
     left_out = {**encoding.left_out, **dict.fromkeys(dropped, COUNTS)}
     encoding = dataclasses.replace(encoding, left_out=left_out)
@@ -124,12 +131,25 @@ def read_large_table(
     return LargeTable(encoded_table(table, encoding), encoding, rest)
 
 
-def _blocks(
-    path: Path, delimiter: str | None, columns: list[str] | None = None
-) -> Iterator[tuple[Any, Table]]:
-    for block in table_blocks(path, columns=columns, delimiter=delimiter):
-        if block.num_rows:
-            yield block, as_table(path, block)
+class _Read(NamedTuple):
+    """A table, and how it is read."""
+
+    path: Path
+    delimiter: str | None
+    text_encoding: str | None
+    missing: tuple[str, ...]
+
+    def arrow_blocks(self, columns: list[str] | None = None) -> Iterator[Any]:
+        """Arrow tables, with the marks of missing cells."""
+        yield from table_blocks(
+            self.path, columns=columns, delimiter=self.delimiter, text_encoding=self.text_encoding
+        )
+
+    def blocks(self, columns: list[str] | None = None) -> Iterator[tuple[Any, Table]]:
+        """The same, and as columns without these marks."""
+        for block in self.arrow_blocks(columns):
+            if block.num_rows:
+                yield block, as_table(self.path, block).without(self.missing)
 
 
 def _labels_of(table: Table, label: str) -> tuple[list[str], NDArray[np.int64]]:
@@ -138,9 +158,10 @@ def _labels_of(table: Table, label: str) -> tuple[list[str], NDArray[np.int64]]:
     return column.texts.to_pylist(), column.codes
 
 
-def _label_counts(path: Path, label: str, delimiter: str | None) -> Counter[str]:
+def _label_counts(read: _Read, label: str) -> Counter[str]:
     """Count of each label, "" for a missing one."""
-    first = next(iter(table_blocks(path, delimiter=delimiter)), None)
+    path = read.path
+    first = next(iter(read.arrow_blocks()), None)
     names = [] if first is None else first.column_names
     if label not in names:
         raise DataError.of(
@@ -150,7 +171,7 @@ def _label_counts(path: Path, label: str, delimiter: str | None) -> Counter[str]
             do=did_you_mean(label, names) or "Check the name.",
         )
     counts: Counter[str] = Counter()
-    for _, table in _blocks(path, delimiter, [label]):
+    for _, table in read.blocks([label]):
         if label not in table.columns:
             raise DataError.of(
                 path,
@@ -177,21 +198,15 @@ def _without_label(table: Table, label: str, missing: Collection[str]) -> NDArra
     return found
 
 
-def _kept_rows(
-    path: Path,
-    label: str,
-    missing: Collection[str],
-    kept: NDArray[np.bool_],
-    delimiter: str | None,
-) -> Any:
+def _kept_rows(read: _Read, label: str, missing: Collection[str], kept: NDArray[np.bool_]) -> Any:
     """The labelled rows and the unlabelled ones that are kept, in the order of the file."""
     arrow = arrow_module()
     parts, done = [], 0
-    for block, table in _blocks(path, delimiter):
+    for block, table in read.blocks():
         unlabelled = _without_label(table, label, missing)
         count = int(unlabelled.sum())
         wanted = ~unlabelled
-        wanted[unlabelled] = _checked(path, kept[done : done + count], count)
+        wanted[unlabelled] = _checked(read.path, kept[done : done + count], count)
         parts.append(block.filter(arrow.array(wanted)))
         done += count
     return arrow.concat_tables(parts)
@@ -209,10 +224,10 @@ def _checked(path: Path, part: NDArray[np.bool_], count: int) -> NDArray[np.bool
     return part
 
 
-def _counting_columns(path: Path, but: Collection[str], delimiter: str | None) -> list[str]:
+def _counting_columns(read: _Read, but: Collection[str]) -> list[str]:
     """Columns that number the rows, which a sample of the rows would not show."""
     found = []
-    for _, table in _blocks(path, delimiter):
+    for _, table in read.blocks():
         for name, column in table.columns.items():
             if name in but or numeric_share(column) < 1:
                 continue
@@ -225,7 +240,7 @@ def _counting_columns(path: Path, but: Collection[str], delimiter: str | None) -
         break
     if found:
         warnings.warn(
-            f"{path}: dropped {few([quoted(name) for name in found])}: {COUNTS}. "
+            f"{read.path}: dropped {few([quoted(name) for name in found])}: {COUNTS}. "
             f"{how_to_silence(found)}",
             UserWarning,
             stacklevel=4,
@@ -350,7 +365,8 @@ class TableRows(StoredRows):
         missing = {"", *self.encoding.missing_labels}
         row = done = count = 0
         messages: list[str] = []
-        for block, table in _blocks(self.path, self._delimiter):
+        how = _Read(self.path, self._delimiter, self.encoding.text_encoding, self.encoding.missing)
+        for block, table in how.blocks():
             unlabelled = _without_label(table, self.encoding.label, missing)
             n = int(unlabelled.sum())
             unlabelled[unlabelled] = ~_checked(self.path, self._left_out[done : done + n], n)

@@ -2,8 +2,8 @@
 
 from dessl.evaluation.debiased.calibration import ECEEstimate, estimate_ece
 from dessl.evaluation.debiased.compare import ModelComparison, compare_models
-from dessl.evaluation.debiased.design import NarrowIntervalWarning
 from dessl.evaluation.debiased.estimate import LabelledOnly, MetricEstimate, estimate_metric
+from dessl.evaluation.debiased.groups import NarrowIntervalWarning
 from dessl.evaluation.debiased.shift import ShiftWarning
 
 __all__ = [

@@ -41,6 +41,7 @@ from dessl.evaluation.debiased.design import (
 )
 from dessl.evaluation.debiased.estimate import LabelledOnly
 from dessl.evaluation.debiased.fit import Fit, fitted
+from dessl.evaluation.debiased.groups import Groups
 from dessl.evaluation.debiased.inputs import (
     ALTERNATIVES,
     HowLabelled,
@@ -96,9 +97,11 @@ class ModelComparison(NamedTuple):
         confidence: Nominal coverage.
         alternative: Which bounds were requested.
         clip: The largest cross-entropy of a row; None for other metrics.
-        effective_labels: The number of equally weighted labels with the same precision.
+        effective_labels: The number of independent, equally weighted labels with the same
+            precision.
         shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
             not tested.
+        n_groups: Number of groups with labelled rows; None if each row is its own.
     """
 
     difference: float
@@ -116,6 +119,7 @@ class ModelComparison(NamedTuple):
     clip: float | None = None
     effective_labels: float = math.nan
     shift_p_value: float = math.nan
+    n_groups: int | None = None
 
 
 def compare_models(
@@ -132,6 +136,8 @@ def compare_models(
     propensity: "ArrayLike | None" = None,
     strata: "ArrayLike | None" = None,
     strata_unlabelled: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+    groups_unlabelled: "ArrayLike | None" = None,
     check_shift: bool = True,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
@@ -156,6 +162,8 @@ def compare_models(
         propensity: The probability with which each labelled row was chosen for labelling, (m,).
         strata: The stratum of each labelled row, (m,).
         strata_unlabelled: The strata of the unlabelled rows, (n_u,).
+        groups: The group of each labelled row, (m,), if rows belong together.
+        groups_unlabelled: The groups of the unlabelled rows, (n_u,).
         check_shift: Whether to test that unlabelled rows look like labelled ones.
         confidence: Nominal coverage, in (0, 1).
         alternative: ``"larger"``: test whether a's metric is larger than b's, lower bound only;
@@ -180,18 +188,19 @@ def compare_models(
     both = (probabilities_a_unlabelled, probabilities_b_unlabelled)
     unlabelled = tuple(matrix for matrix in both if matrix is not None)
     request = MetricRequest(metric, positive, threshold, checked_clip(metric, clip))
-    how = HowLabelled(propensity, strata, strata_unlabelled)
+    how = HowLabelled(propensity, strata, strata_unlabelled, groups, groups_unlabelled)
     labelled = (probabilities_a_labelled, probabilities_b_labelled)
     sample, kind, design = prepared(request, labelled, y, unlabelled, how)
     shift = checked_shift(sample, design, check_shift)
     tail = tail_of(confidence, alternative)
     fit, alone = compared_fit(sample, design), compared_fit(sample.alone, design)
-    reach = _reach(kind, tail, sample)
+    found = None if design is None else design.groups
+    reach = _reach(kind, tail, sample, found)
     return ModelComparison(
         min(reach, max(-reach, fit.value)),
-        *compared_bounds(fit, sample, kind, tail),
+        *compared_bounds(fit, sample, kind, tail, found),
         _p_value(fit, row_variance(fit, sample, kind), alternative),
-        LabelledOnly(alone.value, *compared_bounds(alone, sample.alone, kind, tail)),
+        LabelledOnly(alone.value, *compared_bounds(alone, sample.alone, kind, tail, found)),
         fit.lam,
         fit.correlation,
         len(sample.loss),
@@ -200,8 +209,9 @@ def compare_models(
         confidence,
         alternative,
         request.clip if metric == "cross_entropy" else None,
-        fit.labels,
+        fit.independent,
         shift.p_value,
+        None if found is None else found.labelled,
     )
 
 
@@ -253,12 +263,38 @@ def compared_fit(sample: Sample, design: Design | None) -> Fit:
     """The debiased difference."""
     if design is None:
         return fitted(sample)
+    if design.groups is not None:
+        return _grouped_fit(sample, design)
     some = len(sample.unlabelled.h) > 0
     fit = best_design(sample, design) if some else designed(sample, design)
     # The variance comes from all rows, not only from the heavy ones.
     fewer = 1 + int(design.strata.max()) + bool(fit.lam)
     degrees = max(1.0, float(len(sample.loss) - fewer))
     return fit._replace(degrees=degrees, likely=likely_weights(sample, design) if some else None)
+
+
+def _grouped_fit(sample: Sample, design: Design) -> Fit:
+    """The debiased difference of rows with groups: that of rows, with a larger variance.
+
+    The variance of rows uses all rows on which the models may differ; sums over groups show by how
+    much it is too small. They estimate this factor roughly, so that it is at least 1.
+    """
+    units = best_design(sample, design)
+    alone = design._replace(groups=None)
+    rows = designed(sample, alone, lam=units.lam)
+    whole, parts = (fit.standard_error(fit.leverage_variance) ** 2 for fit in (units, rows))
+    inflation = max(1.0, whole / parts) if parts else 1.0
+    if design.at_random:
+        fit = fitted(sample, lam=units.lam)
+    else:
+        likely = likely_weights(sample, alone) if len(sample.unlabelled.h) else None
+        fit = rows._replace(likely=likely)
+    return fit._replace(
+        degrees=units.degrees,
+        inflation=inflation,
+        unlabelled_variance=inflation * fit.unlabelled_variance,
+        shared=units.shared,
+    )
 
 
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
@@ -271,9 +307,9 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     if fit.weights is None:
         every = torch.ones_like(fit.residuals)
         ratio = _ratio(every, fit.scaled_residuals.square(), expected, IMAGINED_ROWS * mean)
-        variance = (1 + RATIO_ROWS / len(fit.residuals)) * ratio * mean
+        variance = (1 + RATIO_ROWS / len(fit.residuals)) * fit.inflation * ratio * mean
         # For 0–1 losses, at least one row may differ.
-        return max(variance, 1 / fit.labels) if zero_one else variance
+        return max(variance, fit.labels / fit.independent**2) if zero_one else variance
     m = len(fit.residuals)
     weights = fit.labels * fit.weights
     observed = (fit.scaled_residuals / fit.weights).square() / (m * fit.labels)
@@ -281,8 +317,9 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     weight = weighted / mean if mean else 0.0  # mean weight of the rows that matter most
     few = IMAGINED_ROWS * mean * weight ** (RATIO_POWER - 1)
     ratio = _ratio(weights**RATIO_POWER, observed, expected, few)
-    variance = (1 + RATIO_ROWS_WEIGHTED / m) * ratio * weighted
-    return max(variance, max(weight, weight**2) / fit.labels) if zero_one else variance
+    variance = (1 + RATIO_ROWS_WEIGHTED / m) * fit.inflation * ratio * weighted
+    least = max(weight, weight**2) * fit.labels / fit.independent**2
+    return max(variance, least) if zero_one else variance
 
 
 def _ratio(counted: Tensor, observed: Tensor, expected: Tensor, few: float) -> float:
@@ -332,8 +369,11 @@ def _slope_factors(weights: Tensor, likely: Tensor, expected: Tensor) -> Tensor:
     return factors * (known + few) / (found + few)
 
 
-def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
-    """The largest possible difference: for hits, an upper bound of the share of differing rows."""
+def _reach(metric: Metric, tail: Tail, sample: Sample, groups: Groups | None) -> float:
+    """The largest possible difference: for hits, an upper bound of the share of differing rows.
+
+    Rows of one group may all differ together: groups are counted as rows, each by its size.
+    """
     span = metric.high - metric.low
     if not metric.binary or metric.smooth:
         return span
@@ -341,15 +381,20 @@ def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
 
     # The second moment is 0 if every label gives both models the same L.
     squares = torch.cat([sample.labelled.moments[1], sample.unlabelled.moments[1]])
-    differ = int((squares > 0).sum())
+    n = float(len(squares))
+    if groups is not None:
+        n = groups.effective(torch.ones_like(squares))
+    differ = n * float((squares > 0).double().mean())
     # The exact upper bound of a Poisson mean: 3.7 rows at 97.5 % if no row differs.
     level = max(tail.probability, 1 - tail.probability)
-    return min(span, float(special.gammaincinv(differ + 1, level)) / len(squares))
+    return min(span, float(special.gammaincinv(differ + 1, level)) / n)
 
 
-def compared_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
+def compared_bounds(
+    fit: Fit, sample: Sample, metric: Metric, tail: Tail, groups: Groups | None = None
+) -> Bounds:
     """Student's t bounds, within reach; a bound not requested is the end of the range."""
-    reach, span = _reach(metric, tail, sample), metric.high - metric.low
+    reach, span = _reach(metric, tail, sample, groups), metric.high - metric.low
     variance = row_variance(fit, sample, metric)
     bounds = student_bounds(fit, variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))

@@ -12,7 +12,8 @@ estimates the mean of L over the population. Row i moves it by
 without the first term if it is unlabelled, where r̄ is the weighted mean of r over the labelled rows
 of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ minimises it: it is a
 regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
-missing at random.
+missing at random. If rows belong together, sums over their groups take the place of c_i
+(:mod:`dessl.evaluation.debiased.groups`).
 """
 
 import math
@@ -26,6 +27,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, without_rounding
+from dessl.evaluation.debiased.groups import Groups, NarrowIntervalWarning, groups_of
 from dessl.evaluation.debiased.proxies import Sample
 from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
@@ -34,10 +36,6 @@ LEAST_IN_STRATUM = 2
 RULE_OF_THREE = 3.0  # errors in m rows that are likely to be missed: 95 % bound with none seen
 UNSEEN = 0.08  # share of all rows that may be wrong in a stratum without a warning
 LIKELY_ROWS = 2  # pseudo-rows of the mean weight, added to each predicted class
-
-
-class NarrowIntervalWarning(UserWarning):
-    """Errors that no label has shown are likely, so that an interval is too narrow."""
 
 
 class Design(NamedTuple):
@@ -49,12 +47,19 @@ class Design(NamedTuple):
         strata: The stratum of each labelled row, numbered from 0, (m,).
         others: Weight a that the unlabelled rows would have if labelled, if strata give it, (n_u,).
         rows: Number of rows from which the strata's sizes are known; the whole sample if None.
+        groups: Groups of all rows, if rows belong together.
     """
 
     weights: Tensor
     strata: Tensor
     others: Tensor | None = None
     rows: int | None = None
+    groups: Groups | None = None
+
+    @property
+    def at_random(self) -> bool:
+        """Whether every row was equally likely to be labelled."""
+        return not bool(self.strata.any()) and bool((self.weights == self.weights[0]).all())
 
     @property
     def effective_labels(self) -> float:
@@ -68,14 +73,57 @@ def design_of(
     propensity: "ArrayLike | None",
     strata: "ArrayLike | None",
     strata_unlabelled: "ArrayLike | None",
+    groups: "ArrayLike | None" = None,
+    groups_unlabelled: "ArrayLike | None" = None,
 ) -> Design | None:
-    """Check how rows were labelled; None for labels missing completely at random.
+    """Check how rows were labelled; None for independent labels missing completely at random.
 
     >>> design_of(4, 6, None, ["a", "a", "b", "b"], ["a"] * 1 + ["b"] * 5).weights
     tensor([0.1500, 0.1500, 0.3500, 0.3500], dtype=torch.float64)
     >>> design_of(2, 3, [0.5, 0.25], None, None).weights
     tensor([0.3333, 0.6667], dtype=torch.float64)
     """
+    design = _drawn_by(labelled, unlabelled, propensity, strata, strata_unlabelled)
+    found = groups_of(labelled, unlabelled, groups, groups_unlabelled)
+    if found is None:
+        return design
+    if design is None:
+        equal = torch.full((labelled,), 1 / labelled, dtype=torch.float64)
+        design = Design(equal, torch.zeros(labelled, dtype=torch.int64))
+    elif strata is not None:
+        names = [_names("strata", strata, labelled)]
+        if strata_unlabelled is not None:
+            names.append(_names("strata_unlabelled", strata_unlabelled, unlabelled))
+        _check_whole(found, np.concatenate(names))
+    return design._replace(groups=found)
+
+
+def _check_whole(groups: Groups, strata: "np.ndarray[tuple[int], np.dtype[np.str_]]") -> None:
+    """Refuse strata that split a group, and those with a single labelled group."""
+    number = groups.number[: len(strata)].numpy()
+    pairs = np.unique(np.stack([number, np.unique(strata, return_inverse=True)[1]]), axis=1)
+    if split := pairs.shape[1] - len(np.unique(number)):
+        raise ValueError(
+            f"each group must lie within one stratum, so that strata are independent; {split} "
+            "groups lie in several. Omit the strata (--strata), or use strata of whole groups."
+        )
+    names, counts = np.unique(pairs[1][pairs[0] < groups.labelled], return_counts=True)
+    if counts.min() < LEAST_IN_STRATUM:
+        name = np.unique(strata)[names[counts.argmin()]]
+        raise ValueError(
+            f"each stratum needs labelled rows of at least {LEAST_IN_STRATUM} groups for a "
+            f"variance; '{name}' has {counts.min()}. Merge it with another."
+        )
+
+
+def _drawn_by(
+    labelled: int,
+    unlabelled: int,
+    propensity: "ArrayLike | None",
+    strata: "ArrayLike | None",
+    strata_unlabelled: "ArrayLike | None",
+) -> Design | None:
+    """Check propensities and strata; None if there are none."""
     if propensity is None and strata is None and strata_unlabelled is None:
         return None
     chances = None if propensity is None else _propensities(propensity, labelled)
@@ -169,7 +217,10 @@ def warn_of_unseen_errors(design: Design, right: Tensor) -> None:
         design: How rows were chosen.
         right: Whether each labelled row is predicted correctly, (m,).
     """
-    counts = torch.bincount(design.strata).double()
+    rows = torch.bincount(design.strata).double()
+    counts = rows
+    if design.groups is not None:  # rows of one group may all be wrong together
+        counts = torch.bincount(_unit_strata(design)).double()
     shares = torch.zeros_like(counts).index_add_(0, design.strata, design.weights)
     wrong = torch.zeros_like(counts).index_add_(0, design.strata, (~right).double())
     unseen = torch.where(wrong == 0, shares * RULE_OF_THREE / counts, 0.0)
@@ -177,7 +228,7 @@ def warn_of_unseen_errors(design: Design, right: Tensor) -> None:
         return
     worst = int(unseen.argmax())
     warnings.warn(
-        f"all {int(counts[worst])} labelled rows of a stratum with {float(shares[worst]):.0%} of "
+        f"all {int(rows[worst])} labelled rows of a stratum with {float(shares[worst]):.0%} of "
         f"the rows are predicted correctly. Up to {RULE_OF_THREE / float(counts[worst]):.0%} of "
         "its rows may still be wrong, which the interval shows only in part. Label more of them.",
         NarrowIntervalWarning,
@@ -195,35 +246,58 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
     loss_off, h_off = (_off_stratum(values, design) for values in (sample.loss, h))
     towards = torch.cat([a * h_off, a.new_zeros(n - m)]) - every / n  # c_i = a_i L_i − λ towards_i
     moved = torch.cat([a * loss_off, a.new_zeros(n - m)])
+    units, share, strata, known = m, a, design.strata, float(design.rows or n)
+    labels = certain = design.effective_labels
+    shared: Tensor | None = None
+    if (groups := _groups_in(design, n)) is not None:
+        towards, moved, share = (groups.totals(one) for one in (towards, moved, a))
+        units, strata = groups.labelled, _unit_strata(design)
+        shared = groups.shared_weights(a, loss_off)
+        labels, certain = 1 / float(a @ shared), groups.effective(a)
+        known *= groups.effective(a.new_ones(n)) / n
     if lam is None:
         lam = _least_variance(moved, towards)
     effect = moved - lam * towards
-    inside = torch.zeros(int(design.strata.max()) + 1, dtype=a.dtype).index_add_(
-        0, design.strata, a
-    )
-    leverage = a / inside[design.strata]
+    inside = a.new_zeros(int(strata.max()) + 1).index_add_(0, strata, share)
+    leverage = share / inside[strata]
     if lam:
-        leverage = leverage + towards[:m].square() / towards.square().sum()
-    labels = design.effective_labels
+        leverage = leverage + towards[:units].square() / towards.square().sum()
     plain = float(a @ sample.loss)
     apart = float(a @ (sample.loss - loss_off - plain).square())
-    between = apart / (design.rows or n)  # the strata's sizes are estimates themselves
+    between = apart / known  # the strata's sizes are estimates themselves
     return Fit(
         value=plain + lam * float(sample.every_h.mean() - a @ h),
         lam=lam,
         bend=0.0,
         correlation=correlation(sample.loss, h),
         beliefs=lam * sample.every_h,
-        residuals=effect[:m] * math.sqrt(m * labels),
-        leverage=leverage.clamp(max=1 - 1 / m),
-        unlabelled_variance=float(effect[m:].square().sum()) + between,
-        degrees=max(1.0, labels - len(inside) - bool(lam)),
+        residuals=effect[:units] * math.sqrt(units * labels),
+        leverage=leverage.clamp(max=1 - 1 / units),
+        unlabelled_variance=float(effect[units:].square().sum()) + between,
+        degrees=max(1.0, certain - len(inside) - bool(lam)),
         labels=labels,
         plain=plain,
         loss_variance=without_rounding(float(a @ (sample.loss - plain).square())),
         seen_variance=float(a @ (h - a @ h).square()),
         weights=a,
+        shared=shared,
     )
+
+
+def _groups_in(design: Design, rows: int) -> Groups | None:
+    """The groups of the first rows: all, or the labelled ones alone."""
+    groups = design.groups
+    if groups is None or rows == len(groups.number):
+        return groups
+    return Groups(groups.number[:rows], groups.labelled, groups.labelled)
+
+
+def _unit_strata(design: Design) -> Tensor:
+    """The stratum of each labelled group, (labelled groups,)."""
+    if design.groups is None:
+        return design.strata
+    found = design.strata.new_zeros(design.groups.labelled)
+    return found.index_copy_(0, design.groups.number[: len(design.strata)], design.strata)
 
 
 def best_design(sample: Sample, design: Design) -> Fit:
@@ -283,11 +357,14 @@ def balance_test(sample: Sample, design: Design) -> ShiftTest:
     own = design.weights * _off_stratum(sample.labelled.h, design)
     every = (sample.every_h - sample.every_h.mean()) / n
     terms = torch.cat([own, own.new_zeros(n - m)]) - every
+    labels = design.effective_labels
+    if design.groups is not None:
+        terms, labels = design.groups.totals(terms), design.groups.effective(design.weights)
     error = float(terms.norm())
     if error == 0:
         return ShiftTest(1.0, 0.0, 0.0)
     from scipy import special
 
     z = gap / error
-    degrees = max(1.0, design.effective_labels - 1 - int(design.strata.max()))
+    degrees = max(1.0, labels - 1 - int(design.strata.max()))
     return ShiftTest(2 * float(special.stdtr(degrees, -abs(z))), z, z * z)

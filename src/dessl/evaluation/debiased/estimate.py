@@ -39,7 +39,7 @@ from dessl.evaluation.debiased.intervals import (
 )
 from dessl.evaluation.debiased.proxies import CLIP, Metric, MetricName, Sample
 from dessl.evaluation.debiased.rates import RATES
-from dessl.evaluation.debiased.score import score_bounds
+from dessl.evaluation.debiased.score import rows_of_smallest_class, score_bounds
 from dessl.evaluation.metrics.predictions import checked_pair
 from dessl.evaluation.metrics.scoring import true_class
 
@@ -75,10 +75,11 @@ class MetricEstimate(NamedTuple):
         alternative: Which bounds were requested.
         method: How the interval was computed.
         clip: The largest cross-entropy of a row; None for other metrics.
-        effective_labels: The number of equally weighted labels with the same precision; m unless
-            propensities or strata were given.
+        effective_labels: The number of independent, equally weighted labels with the same
+            precision; m unless propensities, strata or groups were given.
         shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
             not tested.
+        n_groups: Number of groups with labelled rows; None if each row is its own.
     """
 
     value: float
@@ -97,6 +98,7 @@ class MetricEstimate(NamedTuple):
     clip: float | None = None
     effective_labels: float = math.nan
     shift_p_value: float = math.nan
+    n_groups: int | None = None
 
 
 def estimate_metric(
@@ -111,6 +113,8 @@ def estimate_metric(
     propensity: "ArrayLike | None" = None,
     strata: "ArrayLike | None" = None,
     strata_unlabelled: "ArrayLike | None" = None,
+    groups: "ArrayLike | None" = None,
+    groups_unlabelled: "ArrayLike | None" = None,
     check_shift: bool = True,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
@@ -141,6 +145,10 @@ def estimate_metric(
         strata: The stratum of each labelled row, (m,), if fixed numbers of rows were labelled in
             each; with ``strata_unlabelled``, or with ``propensity`` if strata are classes.
         strata_unlabelled: The strata of the unlabelled rows, (n_u,).
+        groups: The group of each labelled row, (m,), if rows belong together, such as those of one
+            patient: text or numbers. Intervals are then for independent groups of dependent rows
+            (:mod:`dessl.evaluation.debiased.groups`). A group must lie within one stratum.
+        groups_unlabelled: The groups of the unlabelled rows, (n_u,).
         check_shift: Whether to test that unlabelled rows look like labelled ones, and to warn
             (:class:`ShiftWarning`) if the p-value is below 0.01.
         confidence: Nominal coverage, in (0, 1).
@@ -172,10 +180,12 @@ def estimate_metric(
     _checks.whole_number("draws", draws, low=99)
     unlabelled = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
     request = MetricRequest(metric, positive, threshold, checked_clip(metric, clip))
-    how = HowLabelled(propensity, strata, strata_unlabelled)
+    how = HowLabelled(propensity, strata, strata_unlabelled, groups, groups_unlabelled)
     sample, kind, design = prepared(request, (probabilities_labelled,), y, unlabelled, how)
     if design is not None and method == "cross_fit":
-        raise ValueError("method='cross_fit' takes no propensity or strata. Use method='score'.")
+        raise ValueError(
+            "method='cross_fit' takes no propensity, strata or groups. Use method='score'."
+        )
     if design is not None and metric not in RATES:
         values, labels = (one.cpu() for one in checked_pair(probabilities_labelled, y))
         warn_of_unseen_errors(design, values.argmax(1) == labels)
@@ -186,6 +196,12 @@ def estimate_metric(
         fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
     else:
         fit, alone = best_design(sample, design), designed(sample.alone, design)
+        if (
+            design.groups is not None
+            and kind.logit
+            and rows_of_smallest_class(fit, sample, kind) < LEAST_RANKED
+        ):
+            fit = designed(sample, design, lam=0.0)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
     alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
     beyond = 0.0
@@ -206,8 +222,9 @@ def estimate_metric(
         alternative,
         method,
         request.clip if metric == "cross_entropy" else None,
-        fit.labels,
+        fit.independent,
         shift.p_value,
+        None if design is None or design.groups is None else design.groups.labelled,
     )
 
 

@@ -47,6 +47,9 @@ class Fit(NamedTuple):
         seen_variance: V(H) over the labelled rows.
         weights: Weights a if labelled by design (:mod:`dessl.evaluation.debiased.design`), (m,).
         likely: Weight a that each row would have if labelled, (m + n_u,); for comparisons.
+        shared: Weight b of each labelled row, (m,), if rows have groups
+            (:mod:`dessl.evaluation.debiased.groups`). Residuals and leverage are then of groups.
+        inflation: Factor of V(r) in a comparison whose rows have groups.
     """
 
     value: float
@@ -64,11 +67,21 @@ class Fit(NamedTuple):
     seen_variance: float
     weights: Tensor | None = None
     likely: Tensor | None = None
+    shared: Tensor | None = None
+    inflation: float = 1.0
 
     @property
     def designed(self) -> bool:
         """Whether rows were labelled by design."""
         return self.weights is not None
+
+    @property
+    def independent(self) -> float:
+        """The number of independent, equally weighted labels with the same precision."""
+        if self.shared is None:
+            return self.labels
+        even = self.shared.mean() if self.weights is None else self.weights @ self.shared
+        return 1 / float(even)
 
     @property
     def unexplained(self) -> float:

@@ -9,6 +9,7 @@ import torch
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.debiased.design import Design, balance_test, design_of
+from dessl.evaluation.debiased.groups import warn_of_few_groups
 from dessl.evaluation.debiased.proxies import (
     CLIP,
     METRICS,
@@ -53,6 +54,8 @@ class HowLabelled(NamedTuple):
     propensity: "ArrayLike | None" = None
     strata: "ArrayLike | None" = None
     strata_unlabelled: "ArrayLike | None" = None
+    groups: "ArrayLike | None" = None
+    groups_unlabelled: "ArrayLike | None" = None
 
 
 def prepared(
@@ -66,6 +69,8 @@ def prepared(
         for matrices in (labelled, unlabelled)
     )
     design = design_of(rows, others, *how) if rows else None
+    if design is not None and design.groups is not None:
+        warn_of_few_groups(design.groups, design.weights)
     counted: float | None = None
     if request.name in RATES:
         kind, counted = _rate(request, labelled, y, design)
@@ -83,12 +88,14 @@ def _rate(
 ) -> tuple[Metric, float]:
     """A rate, or the difference of two models' rates, and the number of labels it is based on."""
     weights = None if design is None else design.weights
+    groups = None if design is None or design.groups is None else design.groups.number
     found = [
         rate_metric(
             request.name,
             p,
             y,
             weights=weights,
+            groups=groups,
             positive=request.positive,
             threshold=request.threshold,
         )
@@ -121,7 +128,7 @@ def checked_shift(sample: Sample, design: Design | None, check: bool) -> ShiftTe
         test = shift_test(sample.labelled, sample.unlabelled)
     else:
         test = balance_test(sample, design)
-    warn_of_shift(test, designed=design is not None, stacklevel=4)
+    warn_of_shift(test, designed=design is not None and not design.at_random, stacklevel=4)
     return test
 
 

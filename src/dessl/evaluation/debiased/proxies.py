@@ -56,6 +56,8 @@ class Metric(NamedTuple):
             (m, classes): it leaves the row itself out where L depends on single labelled rows.
         pair: For two models, probabilities of both → L of each row for each possible label; None if
             that is the difference of the models' own values.
+        units: Number of groups that a rate is based on, if rows have groups; for a recall, those
+            with rows of its class.
     """
 
     values: Callable[[Tensor], Tensor]
@@ -69,6 +71,7 @@ class Metric(NamedTuple):
     logit: bool = False
     left_out: Tensor | None = None
     pair: Callable[[Tensor, Tensor], Tensor] | None = None
+    units: float = math.inf
 
 
 def _hits(p: Tensor) -> Tensor:

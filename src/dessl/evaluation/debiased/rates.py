@@ -19,6 +19,7 @@ with F and G of the other rows; otherwise H would be lower for labelled rows on 
 probabilities and θ̂ are those of the labelled rows, weighted if they were drawn by design.
 """
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -28,7 +29,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.design import NarrowIntervalWarning
+from dessl.evaluation.debiased.groups import NarrowIntervalWarning
 from dessl.evaluation.debiased.proxies import Metric
 from dessl.evaluation.metrics.predictions import checked_pair
 
@@ -62,12 +63,14 @@ class Rate(NamedTuple):
     """A rate: its value over the labelled rows, a row's influence, and the number of rows used.
 
     ``left_out`` is added to the labelled rows' ψ for each possible label, (m, classes), to leave
-    the row itself out where ψ depends on single rows.
+    the row itself out where ψ depends on single rows. ``units`` is the number of groups of the rows
+    used; infinite without groups.
     """
 
     value: float
     influence: Influence
     labels: float
+    units: float
     left_out: Tensor | None = None
 
 
@@ -75,6 +78,11 @@ class _Labelled(NamedTuple):
     p: Tensor  # (m, classes)
     y: Tensor  # (m,)
     weights: Tensor  # (m,), summing to 1
+    groups: Tensor | None  # (m,), numbers
+
+    def groups_of(self, here: Tensor) -> float:
+        """The number of groups of some rows; infinite without groups."""
+        return math.inf if self.groups is None else float(len(torch.unique(self.groups[here])))
 
 
 def rate_metric(
@@ -83,6 +91,7 @@ def rate_metric(
     y: ArrayLike,
     *,
     weights: Tensor | None = None,
+    groups: Tensor | None = None,
     positive: int | None = None,
     threshold: float | None = None,
 ) -> tuple[Metric, float]:
@@ -93,6 +102,7 @@ def rate_metric(
         probabilities: Predicted probabilities of the labelled rows, (m, classes).
         y: Their labels, (m,).
         weights: Weights of the labelled rows, (m,); equal by default.
+        groups: Numbers of the rows' groups, those of the labelled rows first, if they have groups.
         positive: The class of recall, precision, tpr, fpr and AUC. With two classes it is class 1
             by default. The AUC of more classes is by default the mean of all one-versus-rest AUCs.
         threshold: The probability of the class from which tpr and fpr count a row as positive; with
@@ -107,7 +117,12 @@ def rate_metric(
     values, labels = (one.cpu() for one in checked_pair(probabilities, y))
     m, classes = values.shape
     equal = torch.full((m,), 1 / m, dtype=torch.float64)
-    rows = _Labelled(values, labels, equal if weights is None else weights / weights.sum())
+    rows = _Labelled(
+        values,
+        labels,
+        equal if weights is None else weights / weights.sum(),
+        None if groups is None else groups[:m],
+    )
     chosen = _class(name, positive, classes)
     cut = _threshold(name, threshold, classes)
     if name == "balanced_accuracy":
@@ -131,6 +146,7 @@ def rate_metric(
             share=name in OF_ONE_CLASS,
             logit=name == "auc",
             left_out=rate.left_out,
+            units=rate.units,
         ),
         rate.labels,
     )
@@ -194,7 +210,7 @@ def _recall(rows: _Labelled, c: int, event: Influence, name: str, *, inside: boo
         psi[:, columns if inside else ~columns] = ((event(p).to(p) - value) / share)[:, None]
         return psi
 
-    return Rate(value, influence, counted)
+    return Rate(value, influence, counted, rows.groups_of(here))
 
 
 def _precision(rows: _Labelled, c: int) -> Rate:
@@ -208,7 +224,7 @@ def _precision(rows: _Labelled, c: int) -> Rate:
         right[:, c] = 1.0
         return (p.argmax(dim=1) == c)[:, None] * (right - value) / share
 
-    return Rate(value, influence, counted)
+    return Rate(value, influence, counted, rows.groups_of(here))
 
 
 def _f1(rows: _Labelled, c: int) -> Rate:
@@ -231,7 +247,7 @@ def _f1(rows: _Labelled, c: int) -> Rate:
         truth[:, c] = 1.0
         return (2 * truth * predicted - value * (truth + predicted)) / total
 
-    return Rate(value, influence, counted)
+    return Rate(value, influence, counted, rows.groups_of(is_c))
 
 
 def _auc(rows: _Labelled, c: int) -> Rate:
@@ -259,7 +275,8 @@ def _auc(rows: _Labelled, c: int) -> Rate:
     left_out = torch.zeros_like(rows.p)
     left_out[:, others] = torch.where(own, -more / (1 - share), 0.0)[:, None]
     left_out[:, c] = torch.where(own, 0.0, more / share)
-    return Rate(value, influence, counted, left_out)
+    units = min(rows.groups_of(own), rows.groups_of(~own))
+    return Rate(value, influence, counted, units, left_out)
 
 
 def _distribution(values: Tensor, weights: Tensor) -> Influence:
@@ -284,7 +301,10 @@ def _mean_rate(rates: list[Rate]) -> Rate:
     value = sum(rate.value for rate in rates) / len(rates)
     changes = [rate.left_out for rate in rates if rate.left_out is not None]
     left_out = torch.stack(changes).mean(dim=0) if changes else None
-    return Rate(value, influence, min(rate.labels for rate in rates) * len(rates), left_out)
+    labels, units = (
+        min(getattr(rate, name) for rate in rates) * len(rates) for name in ("labels", "units")
+    )
+    return Rate(value, influence, labels, units, left_out)
 
 
 def _counted(here: Tensor, words: str, c: int, name: str) -> float:

@@ -186,7 +186,7 @@ class _Side(NamedTuple):
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
-    if metric.logit and (found := _logit_bounds(fit, sample, tail)):
+    if metric.logit and (found := _logit_bounds(fit, sample, metric, tail)):
         return found
     if fit.designed and not metric.smooth and fit.loss_variance:
         return _weighted_bounds(fit, sample, metric, tail)
@@ -220,12 +220,12 @@ def _weighted_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bo
     return Bounds(fit.value + low, fit.value + high)
 
 
-def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
+def _logit_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds | None:
     """Student's t bounds of an AUC's logit; None if the AUC is too close to 0 or 1."""
     from scipy import special
 
     spread = fit.value * (1 - fit.value)
-    rows = _rows_of_smallest_class(fit, sample)
+    rows = rows_of_smallest_class(fit, sample, metric)
     variance = fit.leverage_variance / fit.labels + fit.unlabelled_variance
     error = math.sqrt(variance * rows / (rows - 1))
     if not fit.loss_variance or error > spread:
@@ -235,8 +235,9 @@ def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
     return Bounds(*(float(special.expit(middle + one)) for one in (-half, half)))
 
 
-def _rows_of_smallest_class(fit: Fit, sample: Sample) -> float:
-    return max(2.0, fit.labels * sample.n_labels / len(sample.loss))
+def rows_of_smallest_class(fit: Fit, sample: Sample, metric: Metric) -> float:
+    """The number of independent labels that the smallest class has, at least 2."""
+    return max(2.0, min(metric.units, fit.labels * sample.n_labels / len(sample.loss)))
 
 
 def _rate(value: float) -> float:
@@ -275,9 +276,11 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         few = (fit.lam and counted < FEW_LABELS) or fit.designed
         degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
         if not metric.share and fit.loss_variance:
-            rows = _rows_of_smallest_class(fit, sample)
+            rows = rows_of_smallest_class(fit, sample, metric)
             share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
             v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
+        if fit.shared is not None and fit.loss_variance:  # V(r) is from sums over groups
+            degrees = max(1.0, min(degrees, fit.degrees, metric.units - 1))
         below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
@@ -297,15 +300,19 @@ def _weighted_side(fit: Fit, sample: Sample) -> _Side:
         raise TypeError("the fit has no weights.")
     moved = _moved(fit)
     second, third, fourth = (float((moved**k).sum()) for k in (2, 3, 4))
-    line = fit.beliefs[: len(moved)]
+    line = fit.beliefs[: len(fit.weights)]
     first = sample.labelled.moments[0]
     squares, cubes = moments_about(sample.labelled.moments, line + fit.weights @ (first - line))
     weights = fit.labels * fit.weights
-    imagined = IMAGINED_WEIGHTED * float(weights.square() @ squares)
-    gamma = (third + IMAGINED_WEIGHTED * float(weights**3 @ cubes)) / (second + imagined)
+    shared = weights if fit.shared is None else fit.labels * fit.shared
+    imagined = IMAGINED_WEIGHTED * float((weights * shared) @ squares)
+    more = IMAGINED_WEIGHTED * float((weights * shared.square()) @ cubes)
+    gamma = (third + more) / (second + imagined)
     # The part of the variance's own variance that θ does not explain.
     unexplained = (fourth - third**2 / second) / second**2
     degrees = max(1.0, 2 / unexplained) if unexplained > ROUNDING else math.inf
+    if fit.shared is not None:  # few groups: at most as many degrees as they have
+        degrees = min(degrees, fit.degrees)
     v = second / fit.labels
     return _Side(1, fit.labels, fit.unlabelled_variance, v, gamma, 0.0, degrees=degrees)
 
