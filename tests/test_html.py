@@ -67,7 +67,7 @@ def test_a_fit_its_runs_and_its_pool(data: SemiData) -> None:
     text = read(fitted._repr_html_()).text
     assert fitted.verdict.sentence in text
     for member in fitted.pool.members:
-        assert member.name in read(fitted.pool._repr_html_()).text
+        assert member.shown_name in read(fitted.pool._repr_html_()).text
     run = read(fitted.results[0]._repr_html_()).text
     assert re.search(r"model\s+MLP", run)
     assert re.search(r"validation cross-entropy\s+0\.", run)

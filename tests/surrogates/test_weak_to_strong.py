@@ -102,7 +102,8 @@ def test_state_is_frozen_until_after_the_step(kind: type[WeakToStrong]) -> None:
     assert all(torch.equal(buffer, before[name]) for name, buffer in surrogate.named_buffers())
     places = {name: buffer.data_ptr() for name, buffer in surrogate.named_buffers()}
     surrogate.after_step(nn.Linear(1, 1), rows_of(LOGITS), scores)
-    assert all(not torch.equal(buffer, before[name]) for name, buffer in surrogate.named_buffers())
+    stay = {name for name, buffer in surrogate.named_buffers() if torch.equal(buffer, before[name])}
+    assert stay <= {"class_prior"}  # given, not learnt
     # In place: a captured CUDA graph goes on reading where it was.
     assert places == {name: buffer.data_ptr() for name, buffer in surrogate.named_buffers()}
 
