@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import json
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -206,39 +205,6 @@ class TestFit:
         found = fit(data, recipe_for(data, steps=3), progress=False)
         p = predicted_log_proba(found.model, data.x)
         assert (p.argmax(1) == y).float().mean() > 0.95
-
-
-class TestMeanwhile:
-    @staticmethod
-    def begun(monkeypatch: pytest.MonkeyPatch, data: SemiData, **options: object) -> bool:
-        """Whether teachers are cross-fitted while networks train."""
-        found: list[bool] = []
-        whole = networks.with_teachers
-
-        def seen(*parts: object) -> object:
-            found.append(parts[-1] is not None)
-            return whole(*parts)
-
-        module = importlib.import_module("dessl.recipes.fit")
-        monkeypatch.setattr(module, "with_teachers", seen)
-        fit(data, recipe_for(data, steps=10, networks=2, **options), progress=False)
-        return found == [True]
-
-    def test_our_teachers_of_a_table_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.begun(monkeypatch, moons()[0])
-
-    def test_the_users_own_come_after_the_networks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert not self.begun(monkeypatch, moons()[0], teachers=["linear", GaussianNB()])
-
-    def test_a_fit_is_the_same_either_way(
-        self, monkeypatch: pytest.MonkeyPatch, fitted: Fitted
-    ) -> None:
-        data, x, _ = moons()
-        module = importlib.import_module("dessl.recipes.fit")
-        monkeypatch.setattr(module, "crossing_meanwhile", lambda *_, **__: nullcontext())
-        alone = fit(data, recipe_for(data, steps=60), progress=False)
-        assert predicted_log_proba(alone.model, x).equal(predicted_log_proba(fitted.model, x))
-        assert alone.pool == fitted.pool
 
 
 class TestResume:

@@ -33,7 +33,7 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
-from dessl.recipes.networks import Networks, Training, crossing_meanwhile, with_teachers
+from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.rare_classes import doubt_towards_shares
 from dessl.recipes.scaling import reduced_data, standardised_data
@@ -243,25 +243,24 @@ def fit(
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     table = data.x.ndim == 2
-    small = table and len(data) <= EXACT_UP_TO
-    with one_thread(when=small), crossing_meanwhile(data, parts, recipe, when=small) as crossing:
-        with one_thread(when=table):
-            training, complete, baseline = _complete_case(training, data, parts)
-            fitted, networks = _networks(training, complete, parts)
-        fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
-        if recipe.otherwise is not None and not fitted.lam:
-            other = recipe.otherwise
-            if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
-                other = with_symmetries(other, recipe.symmetries)
-            out = None if out is None else Path(out) / "otherwise"
-            found = fit(data, other, groups=groups, callbacks=callbacks, out=out, progress=progress)
-            return dataclasses.replace(found, symmetries=symmetries, tried=fitted)
-        if not networks.logits:
-            return fitted
-        parts = parts._replace(data=())
-        del seen, training  # the networks' copy of the rows, which may be large
-        predictor = _predictor(networks.results, recipe, parts)
-        pool = with_teachers(predictor, networks.logits, data, parts, recipe, crossing)
+    with one_thread(when=table):
+        training, complete, baseline = _complete_case(training, data, parts)
+        fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
+    if recipe.otherwise is not None and not fitted.lam:
+        other = recipe.otherwise
+        if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
+            other = with_symmetries(other, recipe.symmetries)
+        place = None if out is None else Path(out) / "otherwise"
+        found = fit(data, other, groups=groups, callbacks=callbacks, out=place, progress=progress)
+        return dataclasses.replace(found, symmetries=symmetries, tried=fitted)
+    if not networks.logits:
+        return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
+    predictor = _predictor(networks.results, recipe, parts)
+    with one_thread(when=table and len(data) <= EXACT_UP_TO):
+        pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
         return fitted
     if recipe.safe and _pool_comparison(report).outcome(margin=0) == "worse":

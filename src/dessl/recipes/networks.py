@@ -7,8 +7,7 @@ from the other rows instead (:mod:`dessl.teachers.crossfit`).
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,15 +26,13 @@ from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.risk import RISKS
 from dessl.teachers import Pooled, pooled, selected_by_others
-from dessl.teachers.crossing import Crossing, in_background
 from dessl.teachers.evaluated import label_weights
-from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.teachers.rows import as_columns
 from dessl.training import Event, TrainPlan, TrainResult, train
 from dessl.training.checkpoint import has_checkpoint
 from dessl.training.folder import RunFolder
 from dessl.training.progress import doing
-from dessl.training.ranks import from_first, ranks
+from dessl.training.ranks import from_first
 from dessl.training.spreading import Trained, spread_trainings
 
 FILE = "held_out.safetensors"
@@ -187,42 +184,12 @@ class Training:
             )
 
 
-@contextmanager
-def crossing_meanwhile(
-    data: SemiData, parts: HeldOutParts, recipe: Recipe, *, when: bool
-) -> Iterator[Crossing | None]:
-    """Cross-fit the teachers of a table in a thread while its networks train in this block.
-
-    Args:
-        data: The data as given.
-        parts: The data of each network, with its held-out rows.
-        recipe: The recipe with the teachers to try.
-        when: Whether to; if not, and for classifiers of the user's, which may draw as the networks
-            do, teachers come after the networks.
-    """
-    ours = bool(recipe.teachers) and all(isinstance(one, str) for one in recipe.teachers)
-    held_out = int((parts.folds >= 0).sum()) >= FEWEST_LABELS and data.validation is None
-    if not when or not ours or not held_out or recipe.strong or ranks() > 1:
-        yield None
-        return
-    with in_background() as later:
-        yield Crossing.of(
-            data,
-            parts.folds,
-            teachers=recipe.teachers,
-            groups=parts.all_groups,
-            seed=recipe.plan.seed,
-            later=later,
-        )
-
-
 def with_teachers(
     networks: Predictor,
     logits: Sequence[Tensor],
     data: SemiData,
     parts: HeldOutParts,
     recipe: Recipe,
-    crossing: Crossing | None = None,
 ) -> Predictor | PooledPredictor:
     """Return the pool of networks and teachers, or the networks alone if labels are too few.
 
@@ -232,7 +199,6 @@ def with_teachers(
         data: The data as given.
         parts: The data of each network, with its held-out rows.
         recipe: The recipe with the teachers to try.
-        crossing: The teachers, if :func:`crossing_meanwhile` has begun to cross-fit them.
     """
     if data.validation is not None:
         log_p = selected_by_others(logits[0], data.validation.y.cpu())
@@ -256,7 +222,6 @@ def with_teachers(
         each_anchor=networks.each,
         symmetries=recipe.symmetries or NO_SYMMETRIES,
         seed=recipe.plan.seed,
-        crossing=crossing,
     )
     # Every rank already has the networks: send only the rest.
     rest = from_first(lambda: _without_networks(fit_pool(), on_features=recipe.strong))

@@ -12,7 +12,7 @@ from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.split import RowDesign, label_groups
 from dessl.recipes.symmetries import with_symmetries
 from dessl.risk import RISKS
-from dessl.teachers.crossing import POOL_PARTS
+from dessl.teachers.pooling import POOL_PARTS
 from dessl.training.progress import whole_bar
 
 NO_DESIGN = RowDesign()  # independent rows, all equally likely to be labelled

@@ -25,8 +25,7 @@ class EvaluatedRows:
         x_u: Columns of the unlabelled rows.
         n_classes: Number of classes.
         folds: The fold of each row; −1 for rows that were never held out.
-        anchor: The anchor's log-probabilities (n, classes), NaN for rows that no network held out,
-            and for all rows before :meth:`with_anchor`.
+        anchor: The anchor's log-probabilities (n, classes), NaN for rows that no network held out.
         groups: Numbers (n,); rows with the same one count as one label.
         trained: Whether the final members are trained on a row.
         weights: 1/π of each label, if there are propensities.
@@ -46,23 +45,6 @@ class EvaluatedRows:
     def evaluated(self) -> Tensor:
         """Which rows, (n,), the members are evaluated on."""
         return (self.folds >= 0) & torch.isfinite(self.anchor).all(1)
-
-    def with_anchor(self, anchor: Tensor) -> Self:
-        """Return the same with the anchor's predictions.
-
-        Args:
-            anchor: Log-probabilities (n_labelled, classes), NaN for rows that no network held out;
-                those of the validation part alone if there is one.
-        """
-        anchor, unheld = anchor.detach().double().cpu(), self.anchor
-        if not bool(self.trained.all()):  # a validation part follows the other rows
-            anchor = torch.cat([unheld[self.trained], anchor])
-        if anchor.shape != unheld.shape:
-            raise ValueError(
-                f"anchor_oof must have one row for each held-out label, shape "
-                f"{tuple(unheld.shape)}; got {tuple(anchor.shape)}."
-            )
-        return replace(self, anchor=anchor)
 
     def gathered(self) -> Self:
         """Return the same with the unlabelled rows' columns in memory, computed once."""
@@ -87,36 +69,36 @@ class EvaluatedRows:
 def evaluated_rows(
     data: SemiData,
     folds: Tensor,
+    anchor: Tensor,
     groups: Tensor | None,
     columns: Predict,
     seed: int,
 ) -> EvaluatedRows:
-    """Gather what a pool is fitted to, without an anchor.
-
-    The arguments are those of :func:`dessl.teachers.pooled`.
-    """
+    """Gather what a pool is fitted to; see :func:`dessl.teachers.pooled` for the arguments."""
     x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     x_u: Tensor | SomeRows = x[:0]
     if len(data.unlabelled_rows):  # rows on disk are not loaded at once
         x_u = SomeRows(data.x, _seen(data.unlabelled_rows, seed), columns)
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
-    folds = folds.cpu()
+    anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
     weights = label_weights(data)
     if data.validation is not None:
         held, n = data.validation, len(data.validation.y)
         x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
+        nothing = torch.full((len(trained), data.n_classes), torch.nan, dtype=torch.float64)
+        anchor = torch.cat([nothing, anchor])
         folds = torch.cat([torch.full((len(trained),), -1), torch.zeros(n, dtype=torch.long)])
         groups = torch.cat([groups, groups.max() + 1 + torch.arange(n)])
         trained = torch.cat([trained, torch.zeros(n, dtype=torch.bool)])
         if weights is not None:  # a validation part is a sample of all rows
             weights = torch.cat([weights, torch.ones(n, dtype=torch.float64)])
-    if folds.shape != y.shape:
+    if anchor.shape != (len(y), data.n_classes) or folds.shape != y.shape:
         raise ValueError(
-            f"folds must have one number for each held-out label, shape ({len(y)},); got "
-            f"{tuple(folds.shape)}."
+            f"folds and anchor_oof must have one row for each held-out label: shapes ({len(y)},) "
+            f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
+            f"{tuple(anchor.shape)}."
         )
-    anchor = torch.full((len(y), data.n_classes), torch.nan, dtype=torch.float64)
     return EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights)
 
 

@@ -12,21 +12,24 @@ from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.verdict import Comparison
 from dessl.teachers.base import State, Teacher
-from dessl.teachers.crossfit import first_of_groups, rows_for, weighted
-from dessl.teachers.crossing import POOL_PARTS, Crossing, Scores
-from dessl.teachers.evaluated import EvaluatedRows, Predict
-from dessl.teachers.families import DEFAULT, members_of, members_state
+from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for, weighted
+from dessl.teachers.evaluated import EvaluatedRows, Predict, evaluated_rows
+from dessl.teachers.families import DEFAULT, members_of, members_state, named_families
 from dessl.teachers.graph import forget_graphs
-from dessl.teachers.patches import Patches
+from dessl.teachers.patches import Patches, learnt_patches, suit_patches
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
-from dessl.teachers.rows import as_columns
+from dessl.teachers.rows import SomeRows, as_columns
+from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
 ROWS_AT_ONCE = 50_000  # rows predicted at a time
 TURNS = 5  # folds in which the weights are evaluated
 SPREAD_ROWS = 2000  # unlabelled rows on which networks are compared with their mean
+POOL_PARTS = 0.5  # time of one kind of teacher in units of a network's, for a progress bar
+
+Scores = Mapping[str, Mapping[str, Tensor]]  # family → candidate → log-probabilities
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,6 @@ def pooled(
     each_anchor: Predict | None = None,
     symmetries: Symmetries = NO_SYMMETRIES,
     seed: int = 0,
-    crossing: Crossing | None = None,
 ) -> Pooled:
     """Cross-fit teachers on the anchor's folds, fit their weights, and refit those with a weight.
 
@@ -127,27 +129,21 @@ def pooled(
             row, which the comparison with the anchor then takes into account.
         symmetries: Of images that leave their class unchanged; patches are averaged over them.
         seed: Seed of the trees and of the draw of unlabelled rows.
-        crossing: The cross-fitted teachers, of the same arguments, if they are already computed or
-            being computed.
     """
-    if crossing is None:
-        crossing = Crossing.of(
-            data,
-            folds,
-            teachers=teachers,
-            columns=columns,
-            groups=groups,
-            symmetries=symmetries,
-            seed=seed,
-        )
-    rows, columns = crossing.rows.with_anchor(anchor_oof), crossing.columns
-    families = crossing.families
+    if columns is None:
+        columns = _columns_for(data, teachers, seed, symmetries)
+    rows = evaluated_rows(data, folds, anchor_oof, groups, columns, seed)
     evaluated = rows.evaluated
     if int(evaluated.sum()) < FEWEST_LABELS:
         alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
         return Pooled(alone, {}, anchor_predict, columns, None)
-    scores = crossing.scores(evaluated)
-    without = crossing.without_unlabelled(scores, evaluated)
+    if isinstance(columns, Patches):
+        space, rows = Space.unchanged(rows.x.shape[1]), rows.gathered()
+    else:
+        space = Space.of(rows.x, rows.x_u)
+    families = named_families(teachers, space, seed)
+    scores = _scores(families, rows, rows.x_u)
+    without = _without_unlabelled(families, scores, rows)
     y, counts, labels = rows.y[evaluated], rows.counts(evaluated), rows.labels(evaluated)
     chosen = _chosen(scores, y, labels, counts)
     candidates = {ANCHOR: rows.anchor[evaluated]}
@@ -161,6 +157,16 @@ def pooled(
     pool = Pooled(weights, members, anchor_predict, columns, report)
     gain = 0.0 if each_anchor is None else _ensembling(pool, each_anchor, data)
     return replace(pool, compared=_compared(log_p, rows, gain))
+
+
+def _columns_for(
+    data: SemiData, teachers: Sequence[object], seed: int, symmetries: Symmetries
+) -> Predict:
+    """Patches of images, if the teachers are ours; the flattened rows otherwise."""
+    if not suit_patches(data, teachers):
+        return as_columns
+    with doing("pool, patches", POOL_PARTS):
+        return learnt_patches(data, seed, symmetries)
 
 
 def _fitted(
@@ -180,6 +186,34 @@ def _fitted(
     }
     forget_graphs(teachers)
     return members
+
+
+def _scores(
+    families: Mapping[str, Sequence[Teacher]], rows: EvaluatedRows, x_u: Tensor | SomeRows
+) -> dict[str, dict[str, Tensor]]:
+    """Out-of-fold log-probabilities of the evaluated rows, by family and candidate."""
+    found = {}
+    for family, teachers in families.items():
+        with doing(f"pool, {family}", POOL_PARTS):
+            each = each_out_of_fold(
+                teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes, rows.weights
+            )
+        found[family] = {name: log_p[rows.evaluated] for name, log_p in each.items()}
+    return found
+
+
+def _without_unlabelled(
+    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: EvaluatedRows
+) -> Scores:
+    """The same from labelled rows alone, recomputed only for teachers that use unlabelled rows."""
+    if not len(rows.x_u):
+        return scores
+    using = {
+        family: teachers
+        for family, teachers in families.items()
+        if any(getattr(teacher, "uses_unlabelled", True) for teacher in teachers)
+    }
+    return {**scores, **_scores(using, rows, rows.x[:0])}
 
 
 def _chosen(scores: Scores, y: Tensor, n: float, weights: Tensor | None) -> dict[str, str]:
