@@ -18,8 +18,9 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet, .xlsx), an .npz file, .npy files (a.npy,b.npy: joined "
-        "column-wise), a folder of images, or a name from dessl datasets list.",
+        help="A table (.csv, .tsv, .parquet, .xlsx, .jsonl), an .npz file, .npy files "
+        "(a.npy,b.npy: joined column-wise), a folder of images, or a name from dessl datasets "
+        "list.",
     ),
 ]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel workbook. Default: the first.")]

@@ -18,6 +18,7 @@ from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import did_you_mean
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.folder import SUFFIXES
+from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.stored.large import (
     ARRAY_BYTES,
@@ -29,7 +30,7 @@ from dessl.data.stored.large import (
 from dessl.data.stored.tables import SAMPLE
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", *EXCEL, *JSON_LINES)
 
 
 def kind_of(source: str) -> Kind:
@@ -52,8 +53,8 @@ def kind_of(source: str) -> Kind:
         return "catalogue"
     raise DataError.of(
         source,
-        expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
-        "or a name from dessl datasets list",
+        expected="a table (.csv, .tsv, .parquet, .xlsx, .jsonl), an .npz or .npy file, a folder of "
+        "images, or a name from dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=nearest(source, DATASETS, otherwise="Check the path.")
         if not path.exists()
@@ -207,8 +208,8 @@ def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
     if kind == "images":
         places = unlabelled_folders(path) if stream is None else []
         return bool(stream) or sum(1 for one in places for _ in os.scandir(one)) > IMAGES
-    excel = path.suffix.lower() in EXCEL
-    able = path.is_file() and kind in ("table", "npy") and not excel
+    whole = path.suffix.lower() in (*EXCEL, *JSON_LINES)  # read into memory at once
+    able = path.is_file() and kind in ("table", "npy") and not whole
     if stream and not able:
         raise ValueError(
             "--stream is for one CSV, Parquet or .npy file or a folder of images, but DATA is none "

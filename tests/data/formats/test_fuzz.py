@@ -124,8 +124,11 @@ def table(suffix: str) -> Case:
     frame["t"] = [f"said {'ab'[k % 2]} and no {k}" for k in range(20)]
     frame["y"] = ["a", "b", None, "b"] * 5
     buffer = io.BytesIO()
-    write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[suffix]
-    write(buffer, index=False)
+    if suffix == "jsonl":
+        frame.to_json(buffer, orient="records", lines=True)
+    else:
+        write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[suffix]
+        write(buffer, index=False)
     name = f"a.{suffix}"
     return Case(
         {name: buffer.getvalue()}, name, lambda folder: read_table(folder / name, label="y")[0]
@@ -168,6 +171,7 @@ CASES = {
     "csv": table("csv"),
     "parquet": table("parquet"),
     "xlsx": table("xlsx"),
+    "jsonl": table("jsonl"),
 }
 
 

@@ -1,4 +1,4 @@
-"""CSV, Parquet and Excel tables as columns of numbers or of text, before any encoding."""
+"""CSV, Parquet, Excel and JSON-lines tables as columns of numbers or text, not yet encoded."""
 
 import codecs
 import csv
@@ -19,6 +19,8 @@ from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.excel import sheet_table
+from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
+from dessl.data.formats.json_lines import json_lines_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
 CSV = (".csv", ".tsv", ".txt")
@@ -64,7 +66,7 @@ def open_table(
     missing: Collection[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> Table:
-    """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, or Excel (``.xlsx``).
+    """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, Excel, JSON lines.
 
     Args:
         path: The file; its extension gives the kind. A CSV has column names in its first line.
@@ -101,7 +103,7 @@ def arrow_table(
 ) -> Any:
     """The same as an Arrow table: CSV columns are text, others keep the types of their file."""
     path = Path(path)
-    size = file_size(path, "a CSV, Parquet or Excel table")
+    size = file_size(path, "a CSV, Parquet, Excel or JSON-lines table")
     check_limit(path, size, max_bytes)
     suffix = path.suffix.lower()
     if not size:
@@ -116,8 +118,11 @@ def arrow_table(
     check_text_encoding(text_encoding)
     if text_encoding is not None and not is_csv(path):
         raise ValueError(f"the encoding of text is for CSV files, but {path} is not one. Omit it.")
-    if suffix in EXCEL:
-        table = sheet_table(path, sheet=sheet, max_bytes=max_bytes)
+    if suffix in (*EXCEL, *JSON_LINES):
+        excel = suffix in EXCEL
+        table = (
+            sheet_table(path, sheet=sheet, max_bytes=max_bytes) if excel else json_lines_table(path)
+        )
         check_names(path, table.column_names)
         return table
     if suffix in (".parquet", ".pq"):
@@ -126,7 +131,7 @@ def arrow_table(
         return _csv(path, delimiter, text_encoding)
     raise DataError.of(
         path,
-        expected="a table named .csv, .tsv, .txt, .parquet, .pq or .xlsx",
+        expected="a table named .csv, .tsv, .txt, .parquet, .pq, .xlsx or .jsonl",
         got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
