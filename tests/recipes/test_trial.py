@@ -164,11 +164,15 @@ def test_a_refit_keeps_the_symmetries_of_the_trial() -> None:
     assert again.symmetries is None  # not probed again
 
 
-def test_a_refit_uses_the_recipe_that_the_trial_fell_back_to() -> None:
-    generator = torch.Generator().manual_seed(0)
+def clouds() -> SemiData:
+    """Two clouds of 60 rows, 50 rows with a label."""
     y = torch.arange(120) % 2
-    x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
-    data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
+    x = torch.randn(120, 3, generator=torch.Generator().manual_seed(0)) + 2 * y[:, None]
+    return SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
+
+
+def test_a_refit_uses_the_recipe_that_the_trial_fell_back_to() -> None:
+    data = clouds()
     train, test, _ = split(data)
 
     def recipe(rows: SemiData) -> Recipe:
@@ -187,10 +191,7 @@ def test_a_refit_uses_the_recipe_that_the_trial_fell_back_to() -> None:
 
 
 def test_a_refit_keeps_what_the_trial_decided() -> None:
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(120) % 2
-    x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
-    data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
+    data = clouds()
     train, test, _ = split(data)
     done = run_trial(train, test, recipe_for(train, lam=0.5, steps=30, networks=1), progress=False)
     whole = every_label(data)

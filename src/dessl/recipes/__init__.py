@@ -1,7 +1,8 @@
 """Recipes: good defaults that turn a data set into a classifier checked on held-out labels."""
 
 from dessl.recipes.defaults import Recipe, recipe_for
-from dessl.recipes.fit import Fitted, fit
+from dessl.recipes.fit import fit
+from dessl.recipes.fitted import Fitted
 from dessl.recipes.predictor import PooledPredictor, Predictor, TaughtPredictor
 
 __all__ = [

@@ -1,25 +1,21 @@
 """fit: train a recipe and its complete case, and keep what held-out labels prefer."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.metrics import predicted_logits
-from dessl.evaluation.metrics.vocabulary import interval_text, with_error
-from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Recipe
+from dessl.recipes.fitted import Fitted, largest_lam, pool_comparison
 from dessl.recipes.held_out import (
     LEAST_LABELS,
     METHOD,
@@ -29,7 +25,6 @@ from dessl.recipes.held_out import (
     held_out_lambda,
     held_out_parts,
     held_out_propensity,
-    loss_comparison,
     losses_and_h,
     weighted_lambda,
 )
@@ -37,12 +32,10 @@ from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.rare_classes import doubt_towards_shares
 from dessl.recipes.scaling import reduced_data, standardised_data
-from dessl.recipes.symmetries import SymmetryProbe, probed, with_symmetries
-from dessl.risk import COMPLETE_CASE, RISKS
-from dessl.teachers import PoolReport
+from dessl.recipes.symmetries import probed, with_symmetries
+from dessl.risk import COMPLETE_CASE
 from dessl.teachers.crossfit import first_of_groups
 from dessl.teachers.neighbours import EXACT_UP_TO
-from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainResult
 from dessl.training.folder import data_identity
@@ -50,136 +43,6 @@ from dessl.training.ranks import check_same_on_ranks, from_first, rank, ranks
 from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # used if held-out labels give no slope of L on H
-POOL_CONFIDENCE = 0.999  # to drop a pool: at 95 %, benchmarks/gains_safe.py has only false alarms
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A trained recipe and its complete-case twin.
-
-    Attributes:
-        model: Maps raw rows to log-probabilities: the pool of networks and teachers, or the
-            networks alone. The twin itself if there is no pool and λ is 0.
-        complete_case: The same networks trained on the labelled rows alone; if the data has
-            propensities, each label is weighted by 1/π.
-        lam: The λ of the networks of ``model``; 0 if they are the complete case.
-        estimate: λ estimated on held-out labels; None if not requested, or if labels are too few.
-        check: Both models on held-out labels; None unless both were trained with labels held out.
-        results: Training results of the networks of ``model``.
-        complete_results: Training results of the networks of ``complete_case``.
-        recipe: The recipe that was trained.
-        baseline: Whether the complete case trained; None if labels are too few to tell.
-        symmetries: Result of the probe of flips and turns; None without one.
-        refused: A pool that was dropped because held-out labels show it to be worse.
-        tried: What did not help, if ``recipe`` is the ``otherwise`` of its recipe.
-    """
-
-    model: Predictor | PooledPredictor
-    complete_case: Predictor
-    lam: float
-    estimate: LambdaEstimate | None
-    check: HeldOutCheck | None
-    results: tuple[TrainResult, ...]
-    complete_results: tuple[TrainResult, ...]
-    recipe: Recipe
-    baseline: Baseline | None = None
-    symmetries: SymmetryProbe | None = None
-    refused: PoolReport | None = None
-    tried: "Fitted | None" = None
-
-    @property
-    def pool(self) -> PoolReport | None:
-        """The weight and the gain of each member of the pool; None without a pool."""
-        return self.model.pool.report if isinstance(self.model, PooledPredictor) else None
-
-    @property
-    def used_unlabelled(self) -> bool:
-        """Whether ``model`` was trained with the unlabelled rows."""
-        members = self.pool.members if self.pool else ()
-        return self.lam > 0 or any(one.uses_unlabelled and one.weight for one in members)
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on ``model`` against the complete case, from labels held out in training."""
-        if self.baseline and not self.baseline.trained:
-            return no_verdict(self.baseline.account)
-        if self.model is self.complete_case:
-            return not_used(self.account)
-        compared = None if self.check is None else self.check.compared
-        if isinstance(self.model, PooledPredictor) and not self.lam:
-            compared = self.model.pool.compared  # its anchor is the complete case
-        if compared is None:
-            return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
-        found = verdict(compared)
-        return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
-
-    def _repr_html_(self) -> str:
-        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
-        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
-        pool = "" if self.pool is None else self.pool._repr_html_()
-        return card("Fitted", entries) + self.verdict._repr_html_() + pool
-
-    @property
-    def account(self) -> str:
-        """How unlabelled rows and symmetries were used and why, in a few sentences."""
-        symmetries = "" if self.symmetries is None else f" {self.symmetries}"
-        tried = "" if self.tried is None else f"{self.tried._tried_account} "
-        return f"{tried}{self._use_account}{symmetries}"
-
-    @property
-    def _tried_account(self) -> str:
-        """Why something else was fitted after this one."""
-        name = RISKS[self.recipe.plan.risk].titled(type(self.recipe.surrogate).__name__)
-        if self.check is None:
-            return f"Without held-out labels to check it, {name} was not tried."
-        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
-        return (
-            f"{name} was tried first. It changed the cross-entropy on {self.check.n} held-out "
-            f"labels by {change} (± standard error), which is not a clear gain, so small networks "
-            "and teachers were trained instead, as on a CPU."
-        )
-
-    @property
-    def _use_account(self) -> str:
-        uses = self.recipe.trains_unlabelled
-        if self.pool:
-            return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
-        if self.refused:
-            left = _left_out("pool", _pool_comparison(self.refused), "networks alone")
-            return f"{self._networks_account} {left}" if uses else left
-        if self.recipe.teachers and not uses:
-            return (
-                f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to weight "
-                "the teachers."
-            )
-        if RISKS[self.recipe.plan.risk].unlabelled:
-            return self._networks_account
-        return "No method that uses unlabelled rows was requested."
-
-    @property
-    def _networks_account(self) -> str:
-        if self.recipe.lam == 0:
-            return "The networks were trained without unlabelled rows, because λ = 0."
-        if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
-            return (
-                "The debiased risk of this surrogate is not bounded below for any λ > 0, so the "
-                "networks were trained without unlabelled rows."
-            )
-        kept = f"The networks were trained with λ = {self.lam:.3g}"
-        if not self.lam:
-            kept = "The networks were trained without unlabelled rows"
-        if self.check is None:
-            return f"{kept}; no labels were held out to check them."
-        if self.recipe.lam != "auto" and not self.lam:
-            return _left_out(f"λ of {self.recipe.lam:g}", self.check.comparison, "complete case")
-        if self.recipe.lam != "auto":
-            return f"{kept}."
-        rule = "a decrease" if self.lam else "not a decrease"
-        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
-        return (
-            f"{kept}: using them changed the cross-entropy on {self.check.n} held-out labels by "
-            f"{change} (± standard error), {rule} of more than one standard error."
-        )
 
 
 def fit(
@@ -263,25 +126,9 @@ def fit(
         pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
         return fitted
-    if recipe.safe and _pool_comparison(report).outcome(margin=0) == "worse":
+    if recipe.safe and pool_comparison(report).outcome(margin=0) == "worse":
         return dataclasses.replace(fitted, refused=report)
     return dataclasses.replace(fitted, model=pool)
-
-
-def _pool_comparison(report: PoolReport) -> Comparison:
-    """The pool compared with its networks."""
-    gain = report.total
-    return loss_comparison("the pool", -gain.mean, gain.standard_error, report.n, POOL_CONFIDENCE)
-
-
-def _left_out(what: str, compared: Comparison, kept: str) -> str:
-    """Explain why something worse was dropped."""
-    low, high = interval_text("cross_entropy", compared.low, compared.high, 0.0)
-    return (
-        f"The {what} was dropped in favour of the {kept}: it raised the cross-entropy on "
-        f"{compared.n} held-out labels by {low} to {high} "
-        f"({100 * compared.confidence:g} % interval). Pass safe=False (--no-safe) to keep it."
-    )
 
 
 def _complete_case(
@@ -320,7 +167,7 @@ def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple
             return kept, twins  # no labels to choose λ with: the complete case is the safe choice
         if not recipe.strong:  # the slope over labelled rows ignores what strong views add
             estimate = _estimated(complete, parts, recipe)
-            lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+            lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, largest_lam(recipe))
             kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins
@@ -344,16 +191,10 @@ def _estimated(
     loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
     propensity = held_out_propensity(parts.data)
     return from_first(
-        partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
+        partial(held_out_lambda, loss, h, parts.data[0], largest_lam(recipe), parts.groups)
         if propensity is None
-        else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
+        else partial(weighted_lambda, loss, h, propensity, largest_lam(recipe))
     )
-
-
-def _bound(recipe: Recipe) -> float:
-    """The largest λ for which the risk is bounded below; standard SSL subtracts nothing."""
-    risk = RISKS[recipe.plan.risk]
-    return recipe.surrogate.bounded_up_to if risk.takes_back else math.inf
 
 
 def _check_logits(data: SemiData, recipe: Recipe) -> None:
