@@ -20,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ METHODS = (
 )
 MOST_HIDDEN = 10_000
 FILE, CPU = "strong_terms.md", "default of a CPU"
+DEFAULTS = Path(__file__).parent / "results" / "image_default.json"
 
 
 def hidden_rows(data: SemiData, name: str) -> tuple[Tensor, Tensor]:
@@ -105,12 +107,18 @@ def measured(name: str, n: int, draw: int, options: argparse.Namespace) -> dict[
     }  # fmt: skip
 
 
+@cache
+def results_of_default() -> list[dict[str, Any]]:
+    """The records of image_default.py."""
+    found: list[dict[str, Any]] = json.loads(DEFAULTS.read_text())
+    return found
+
+
 def with_cpu(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record with the scores of the default of a CPU on the test rows, if measured."""
-    every = json.loads((Path(__file__).parent / "results" / "image_default.json").read_text())
     same = [
         one["scores"]["default"]
-        for one in every
+        for one in results_of_default()
         if one["device"] == "cpu" and all(one[k] == record[k] for k in ("set", "labels", "draw"))
     ]
     test = record["scores"]["test"] | ({CPU: same[0]} if same else {})

@@ -29,7 +29,6 @@ def json_lines_table(path: Path) -> Any:
         DataError: A line is not a JSON object, or repeats a key.
     """
     columns: dict[str, list[Any]] = {}
-    n = 0
     for n, row in enumerate(_rows(path), 1):
         for name, value in row.items():
             columns.setdefault(name, [None] * (n - 1)).append(value)
