@@ -1,10 +1,13 @@
 """The defaults of `dessl fit` on images, on a GPU and on a CPU.
 
-For each data set, number of labels and draw: the default on a GPU (debiased FixMatch and its
-complete case), and the default on a CPU (networks trained on the labelled rows, pooled with
-teachers), both with the flips and turns that a probe finds safe. Reports accuracy and cross-entropy
-on the publisher's test rows. Writes one JSON file per run in --runs; a run that already has its
-file is skipped.
+For each data set, number of labels and draw: the default on a GPU (debiased SoftMatch and its
+complete case, or the default of a CPU where it does not help), and the default on a CPU (networks
+trained on the labelled rows, pooled with teachers), both with the flips and turns that a probe
+finds safe. With --former, the default before there were pools, strong views and flips: networks
+with λ estimated on held-out labels. MedMNIST is written to a folder of PNG files, one subfolder per
+class and `unlabelled`, and read back as `dessl fit FOLDER` reads it. Reports accuracy and
+cross-entropy on the publisher's test rows. Writes one JSON file per run in --runs; a run that
+already has its file is skipped.
 
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --device cuda --runs RUNS
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --runs RUNS --out FILE
@@ -12,6 +15,7 @@ file is skipped.
 
 import argparse
 import json
+import tempfile
 import time
 import warnings
 from collections import defaultdict
@@ -21,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
+from torch import Tensor
 
 from dessl._files import write_whole
 from dessl.augment.symmetries import NO_SYMMETRIES
@@ -46,11 +52,35 @@ def few_labels(name: str, n: int, draw: int) -> SemiData:
     known = torch.randperm(len(data), generator=torch.Generator().manual_seed(draw))[:n]
     y = torch.full_like(data.y, -1)
     y[known] = data.y[known]
-    return SemiData(data.x, y, class_names=data.class_names, test=data.test, name=data.name)
+    x = data.x
+    if name.endswith("mnist") and name != "mnist":
+        x, y = through_folder(x, y)
+    return SemiData(x, y, class_names=data.class_names, test=data.test, name=data.name)
+
+
+def through_folder(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The images and labels as read from a folder of images, in the given order."""
+    with tempfile.TemporaryDirectory() as folder:
+        for row, (image, label) in enumerate(zip(x, y.tolist(), strict=True)):
+            place = Path(folder) / (f"{label:02d}" if label >= 0 else "unlabelled")
+            place.mkdir(exist_ok=True)
+            pixels = image[0] if len(image) == 1 else image.permute(1, 2, 0)
+            Image.fromarray(pixels.numpy()).save(place / f"{row:06d}.png")
+        read = SemiData.from_folder(folder)
+    order = torch.tensor([int(Path(found).stem) for found in read.row_names]).argsort()
+    classes = torch.tensor([*map(int, read.class_names), -1])  # the last one for unlabelled rows
+    return read.x[order], classes[read.y][order]
 
 
 def measured(
-    name: str, n: int, draw: int, device: str, steps: int | None = None, *, probe: bool = True
+    name: str,
+    n: int,
+    draw: int,
+    device: str,
+    steps: int | None = None,
+    *,
+    probe: bool = True,
+    former: bool = False,
 ) -> dict[str, Any]:
     """Fit the device's default, and measure it and its complete case.
 
@@ -61,10 +91,11 @@ def measured(
         device: Device to train on.
         steps: Training steps; None for the default.
         probe: Whether a probe may find flips and turns to use; otherwise none are used.
+        former: Whether to fit networks alone, with λ estimated on held-out labels and no flips.
     """
     data = few_labels(name, n, draw).to(device)
-    recipe = recipe_for(data, seed=draw, steps=steps)
-    if not probe:
+    recipe = recipe_for(data, seed=draw, steps=steps, teachers=None if former else "auto")
+    if former or not probe:
         recipe = replace(recipe, symmetries=NO_SYMMETRIES)
     began, used = time.perf_counter(), time.process_time()
     fitted = fit(data, recipe, progress=False)
@@ -78,7 +109,8 @@ def measured(
     symmetries = fitted.recipe.symmetries
     shown = [name for name, safe in symmetries._asdict().items() if safe] if symmetries else []
     return {
-        "set": data.name, "labels": n, "draw": draw, "device": device, "seconds": seconds,
+        "set": data.name, "labels": n, "draw": draw,
+        "device": f"{device}, former" if former else device, "seconds": seconds,
         "processor_seconds": used, "scores": scores, "lam": fitted.lam, "account": fitted.account,
         "symmetries": shown, "machine": machine(),
     }  # fmt: skip
@@ -130,16 +162,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", default=sorted({name for name, _ in CASES}))
     parser.add_argument("--labels", type=int, help="instead of each set's own number")
     parser.add_argument("--steps", type=int, help="for a try")
+    parser.add_argument("--former", action="store_true", help="the default before there were pools")
     options = parser.parse_args(argv)
     options.runs.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     for draw in range(options.draws):
         for name, own in CASES:
             n = options.labels or own
-            place = options.runs / f"{name}-{n}-{options.device}-{draw}.json"
+            kind = f"{options.device}-former" if options.former else options.device
+            place = options.runs / f"{name}-{n}-{kind}-{draw}.json"
             if name not in options.sets or place.exists() or time.monotonic() >= end:
                 continue
-            found = measured(name, n, draw, options.device, options.steps)
+            found = measured(name, n, draw, options.device, options.steps, former=options.former)
             write_whole(place, json.dumps(found) + "\n")
             print(f"{place.stem} {found['scores']} {found['seconds']:.0f} s", flush=True)
     records = [json.loads(file.read_text()) for file in sorted(options.runs.glob("*.json"))]

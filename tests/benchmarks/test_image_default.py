@@ -1,6 +1,9 @@
 from collections.abc import Callable
 from types import ModuleType
 
+import pytest
+import torch
+
 
 def test_the_table_has_a_line_for_each_set_and_device(
     script: Callable[[str], ModuleType],
@@ -21,3 +24,14 @@ def test_the_table_has_a_line_for_each_set_and_device(
     assert lines[2] == f"| cifar10 | 250 | cpu | 1 | {cells} | 0 of 1 | 0 of 1 | 60 |"
     assert lines[3].startswith("| cifar10 | 250 | cuda | 2 | 90.0 ± 0.0 | 50.0 ± 0.0 | +40.0 ± 0.0")
     assert "| 2 of 2 | 1 of 2 | 60 |" in lines[3]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_folder_gives_back_every_pixel_and_label(
+    script: Callable[[str], ModuleType], channels: int
+) -> None:
+    x = torch.randint(256, (12, channels, 5, 6), dtype=torch.uint8)
+    y = torch.tensor([4, -1, 0, -1, 10, 4, -1, 0, 10, -1, -1, 4])  # no row of the other classes
+    read_x, read_y = script("image_default").through_folder(x, y)
+    assert torch.equal(read_x, x)
+    assert torch.equal(read_y, y)

@@ -18,6 +18,7 @@ from dessl.objective import RiskKind
 from dessl.risk import RISKS, Risk, risk_named
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 from dessl.surrogates.state import device_of
+from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.guard import DivergenceError, divergence, not_finite, past_bound
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import lost_ranks, ranks
@@ -153,6 +154,8 @@ class DeSSLModule(lightning.LightningModule):
         self._ready = True
 
     def _prepare(self, n_rows: int, n_classes: int) -> None:
+        if RISKS[self.risk].unlabelled and (said := slow_statistics(self.model, self.surrogate)):
+            warnings.warn(said, UserWarning, stacklevel=2)
         self.surrogate.prepare(self.model, n_rows, n_classes)
         self._sizes = n_rows, n_classes
 

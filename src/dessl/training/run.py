@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.data import SemiData
+from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
+from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.folder import RunFolder, data_identity, locked_folder, parts_identity
@@ -115,6 +117,8 @@ def train(
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
+        if RISKS[plan.risk].unlabelled and (warning := slow_statistics(model, surrogate)):
+            warnings.warn(warning, UserWarning, stacklevel=2)
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
