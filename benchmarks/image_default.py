@@ -145,6 +145,32 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def side_by_side(records: Sequence[Mapping[str, Any]]) -> str:
+    """Accuracy (%) and cross-entropy of each draw on a GPU, and of others with the same labels."""
+    shown = {
+        "default on a GPU": ("cuda", "default"),
+        "its complete case": ("cuda", "complete case"),
+        "default of a CPU": ("cpu", "default"),
+        "former default": ("cpu, former", "default"),
+    }
+    by_run = {(one["set"], one["labels"], one["draw"], one["device"]): one for one in records}
+    lines = [f"| set | labels | draw | kept | {' | '.join(shown)} |"]
+    lines += ["|---|---:|---:|---|" + "---:|" * len(shown)]
+    for (name, labels, draw, device), run in sorted(by_run.items()):
+        if device != "cuda":
+            continue
+        kept = "DeSoftMatch" if run["lam"] else "as on a CPU"
+        cells = [name, f"{labels:,}", str(draw), kept]
+        for kind, method in shown.values():
+            found = by_run.get((name, labels, draw, kind))
+            scores = found and found["scores"][method]
+            cells.append(
+                f"{100 * scores['accuracy']:.1f}, {scores['cross_entropy']:.3f}" if scores else "–"
+            )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def spread(values: Sequence[float], digits: int, sign: str = "") -> str:
     """A mean with its 95 % interval, where there are two values or more."""
     half = f" ± {mean_interval(values).half_width:.{digits}f}" if len(values) > 1 else ""
@@ -180,7 +206,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = table(records)
     print(text)
     if options.out:
-        write_whole(options.out, "# Images by default\n\n" + text)
+        same = f"\n## With the same labels\n\n{side_by_side(records)}"
+        write_whole(options.out, f"# Images by default\n\n{text}{same}")
         write_whole(options.out.with_suffix(".json"), json.dumps(records, indent=1) + "\n")
 
 

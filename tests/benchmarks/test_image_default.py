@@ -26,6 +26,22 @@ def test_the_table_has_a_line_for_each_set_and_device(
     assert "| 2 of 2 | 1 of 2 | 60 |" in lines[3]
 
 
+def test_defaults_with_the_same_labels_are_side_by_side(
+    script: Callable[[str], ModuleType],
+) -> None:
+    def run(device: str, accuracy: float, draw: int = 0) -> dict[str, object]:
+        scores = {"accuracy": accuracy, "cross_entropy": 1 - accuracy}
+        both = {"default": scores, "complete case": {"accuracy": 0.5, "cross_entropy": 0.7}}
+        return {"set": "mnist", "labels": 100, "draw": draw, "device": device, "lam": 0.5,
+                "scores": both}  # fmt: skip
+
+    runs = [run("cuda", 0.9), run("cpu", 0.8), run("cpu", 0.1, draw=1)]
+    lines = script("image_default").side_by_side(runs).splitlines()
+    assert lines[2:] == [
+        "| mnist | 100 | 0 | DeSoftMatch | 90.0, 0.100 | 50.0, 0.700 | 80.0, 0.200 | – |"
+    ]
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_folder_gives_back_every_pixel_and_label(
     script: Callable[[str], ModuleType], channels: int
