@@ -23,7 +23,7 @@ from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
     drop_large_checkpoints,
-    is_finished,
+    finished_facts,
     mark_finished,
     naming_options,
     own_folder,
@@ -49,7 +49,6 @@ from dessl.results.facts import (
     TWIN,
     ModelFacts,
     RunFacts,
-    read_facts,
     write_facts,
 )
 from dessl.results.trial import trial_facts
@@ -95,9 +94,9 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
     started, out = time.perf_counter(), options["out"]
     if ranks() > 1:
         check_same_on_ranks({**identity, "out": str(out)}, "the options and files of dessl fit")
-    if options["resume"] and from_first(partial(is_finished, out, identity)):
+    if options["resume"] and (before := from_first(partial(finished_facts, out, identity))):
         say(FINISHED_ALREADY.format(out=out))
-        show_run(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
+        show_run(out, before, as_json=options["as_json"])
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
