@@ -109,6 +109,8 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
                 "unlabelled rows, drawn at random."
             )
+        if recipe.no_pool:
+            say(recipe.no_pool)
         if recipe.reduced_to is not None:
             notes.append(_reduction(rows.train, recipe.reduced_to))
         again = options["refit"] and bool(rows.held_out)
