@@ -106,7 +106,7 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
 
         return float((weights * errors(crossing(excess))).sum())
 
-    variances = gaps.variances + SURPRISE * (gaps.inflated / gaps.labelled).square()
+    variances = gaps.variances + SURPRISE * gaps.inflated.square() / gaps.labelled.square()
     return max(along(variances.sqrt()), along(variances))
 
 
