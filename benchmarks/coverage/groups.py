@@ -12,6 +12,7 @@ library for 95 % intervals with ``groups=`` and without; the truth is the mean o
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,26 +197,46 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run all cells, and write the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def run(
+    cells: Callable[[int], list[dict[str, Any]]],
+    table: Callable[[list[dict[str, Any]]], str],
+    name: str,
+    replications: int,
+) -> None:
+    """Run a study from the command line, and write its records and its table.
+
+    Args:
+        cells: From the number of draws to the records of all cells.
+        table: From the records to Markdown.
+        name: Name of the files of results.
+        replications: Number of draws per cell, if not given.
+    """
+    parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--replications", type=int, default=REPLICATIONS)
+    parser.add_argument("--replications", type=int, default=replications)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    started, records = time.perf_counter(), []
-    for name, law in LAWS.items():
-        for groups in law.groups:
-            for correlation in CORRELATIONS:
-                records += cell(name, groups, correlation, 3 if given.smoke else given.replications)
+    started = time.perf_counter()
+    records = cells(3 if given.smoke else given.replications)
     print(table(records))
     if given.smoke:
         return
     facts = machine(seconds=round(time.perf_counter() - started))
     text = one_record_a_line({"made_with": facts, "results": records})
-    write_whole(RESULTS / "coverage_groups.json", text)
-    write_whole(RESULTS / "coverage_groups.md", table(records))
+    write_whole(RESULTS / f"{name}.json", text)
+    write_whole(RESULTS / f"{name}.md", table(records))
+
+
+def cells(replications: int) -> list[dict[str, Any]]:
+    """The records of all laws, numbers of groups and correlations."""
+    return [
+        record
+        for name, law in LAWS.items()
+        for groups in law.groups
+        for correlation in CORRELATIONS
+        for record in cell(name, groups, correlation, replications)
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    run(cells, table, "coverage_groups", REPLICATIONS)

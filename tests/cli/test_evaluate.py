@@ -103,9 +103,12 @@ def allows_for_groups(cli: Cli, run: Path, folder: Path) -> None:
             assert json.loads(shown)["differences"]["brier"]["n_groups"] == entry["n_groups"]
     assert widths["told"] == pytest.approx(widths["once"], rel=0.1)
     assert widths["untold"] < 0.6 * widths["once"]
-    code, _, err = cli("evaluate", run, visits, "--group", "patient", "--sets", 0.9)
-    assert code == 2
-    assert "--sets needs independent rows" in err
+    code, shown, err = cli("evaluate", run, visits, "--group", "patient", "--sets", 0.9)
+    assert code == 0, err
+    assert "coverage 90% of rows of new groups: the most likely class" in shown
+    _, shown, _ = cli("evaluate", run, visits, "--group", "patient", "--sets", 0.9, "--json")
+    sets = json.loads(shown)["sets"]
+    assert (sets["n_groups"], sets["n_unlabelled"]) == (sets["n_labelled"] / 5, 0)
     code, _, err = cli("evaluate", run, visits, "--group", "site")
     assert code == 2
     assert "labelled rows of at least 3 groups; got those of 2" in err

@@ -469,6 +469,24 @@ def test_a_margin_is_the_users(cli: Cli, people: Path, tmp_path: Path) -> None:
     assert "Expected accuracy: " in shown
 
 
+def test_a_table_too_wide_for_a_pool_says_so(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(defaults, "MOST_COLUMNS", 3)
+    run = ("fit", people, "--label", "outcome", *QUICK)
+    code, shown, err = cli(*run, "--out", tmp_path / "run")
+    assert code == 0, err
+    says = "No pool was made, because the rows have 6 columns, more than 3, and its teachers"
+    assert says in err
+    assert says in shown
+    assert says in read_facts(tmp_path / "run").verdict.sentence
+    assert says in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    code, shown, err = cli(*run, "--out", tmp_path / "pool", "--pool")
+    assert code == 0, err
+    assert says not in shown + err
+    assert read_facts(tmp_path / "pool").settings["teachers"]
+
+
 def test_a_finished_run_says_so_and_trains_nothing(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from dessl.recipes.architecture import Architecture
 from dessl.saved import SavedModel, load_model
 
 Cli = Callable[..., tuple[int, str, str]]
+MODELS = ("model", "complete-case")
 SETTINGS = {"risk": "debiased", "lam": 0.5, "networks": 1, "pool": False}
 
 
@@ -144,6 +145,62 @@ def test_what_the_user_put_into_a_run_is_left_alone(cli: Cli, tmp_path: Path) ->
     assert fit(cli, tmp_path, run)[0] == 0  # a model that is missing is written again
     assert (run / "notes.txt").read_text() == "mine"
     assert load_model(run / "model").details == load_model(tmp_path / "elsewhere").details
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"model/model.safetensors": b"X"}, "model/model.safetensors is damaged"),
+        ({"complete-case/settings.json": b" "}, "complete-case/settings.json is damaged"),
+        (
+            {"model/settings.json": None, "facts.json": b"{"},
+            "model/settings.json is missing, facts.json is damaged",
+        ),
+        ({"report.html": None}, "report.html is missing"),
+    ],
+)
+def test_damaged_files_of_a_finished_run_are_named_and_restored(
+    cli: Cli,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: dict[str, bytes | None],
+    says: str,
+    *,
+    large: bool,
+) -> None:
+    run = tmp_path / "run"
+    if large:
+        monkeypatch.setattr("dessl.cli.fit_folder.LARGE", 0)
+    assert fit(cli, tmp_path, run)[0] == 0
+    models = {path: path.read_bytes() for name in MODELS for path in (run / name).iterdir()}
+    finished = (run / "training" / "finished.json").read_bytes()
+    for name, content in damage.items():
+        if content is None:
+            (run / name).unlink()
+        else:
+            whole = (run / name).read_bytes()
+            (run / name).write_bytes(whole[:-1] + content)
+    code, _, err = fit(cli, tmp_path, run)
+    assert code == 0, err
+    how = "trained again: it has no checkpoints" if large else "restored from its checkpoints"
+    assert f"run was finished, but {says}. The run is now {how}." in err
+    assert "The models are bit-identical to those that were finished before." in err
+    assert models == {path: path.read_bytes() for path in models}
+    assert (run / "training" / "finished.json").read_bytes() == finished
+    assert "already finished" in fit(cli, tmp_path, run)[2]
+
+
+def test_a_restored_model_that_differs_is_reported(cli: Cli, tmp_path: Path) -> None:
+    assert fit(cli, tmp_path, tmp_path / "run")[0] == 0
+    place = tmp_path / "run" / "training" / "finished.json"
+    found = json.loads(place.read_text())
+    found["sha256"]["model/model.safetensors"] = 64 * "0"  # as if other threads had trained it
+    place.write_text(json.dumps(found))
+    code, _, err = fit(cli, tmp_path, tmp_path / "run")
+    assert code == 0, err
+    assert "model/model.safetensors is damaged" in err
+    assert "Note: the models are not bit-identical to those that were finished before" in err
 
 
 def test_a_damaged_note_of_a_network_s_run_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_finished_run_is_shown_and_not_trained(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(fit_run, "is_finished", lambda out, asked: asked == {"a": 1})
+    monkeypatch.setattr(fit_run, "finished_facts", lambda out, _: read_facts(out))
     monkeypatch.setattr(fit_run, "_rows", lambda _: pytest.fail("it reads the rows"))
     fit_data(options(out=FIT, resume=True), {"a": 1})
     said = capsys.readouterr()

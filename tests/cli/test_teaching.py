@@ -295,6 +295,11 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
         assert (code, told in err) == (2, True), err
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert "already finished" in cli("fit", answers, *options, "--out", run)[2]
+    weights = run / "model" / "model.safetensors"
+    weights.write_bytes(b"")
+    code, _, err = cli("fit", answers, *options, "--out", run)
+    assert (code, "but model/model.safetensors is damaged." in err) == (0, True), err
+    assert weights.read_bytes() == before[weights]
     assert cli("fit", moved, *options, "--out", run)[0] == 0  # the same rows, elsewhere
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
 
 from dessl import SemiData
 from dessl.evaluation import evaluate
@@ -286,6 +287,46 @@ def test_the_accuracy_of_a_one_logit_model_is_logged(tmp_path: Path, data: SemiD
     expected = evaluate(module.model, *data.validation).accuracy
     assert expected > 0.8
     assert used.callback_metrics["validation_accuracy"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_test_and_predictions_are_those_of_the_model(
+    tmp_path: Path, data: SemiData, outputs: int
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    x = torch.randn(1_100, 2, generator=torch.Generator().manual_seed(1))
+    y = (x[:, 0] > 0).long()
+    data = SemiData(data.x, data.y, validation=data.validation, test=(x, y))
+    module = DeSSLModule(torch.nn.Linear(2, outputs), Entropy(), lam=0.1, learning_rate=0.1)
+    used = fit(tmp_path, module, data, epochs=2)
+    batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
+    with quiet():
+        (found,) = used.test(module, batches, verbose=False)
+        (held_out,) = used.validate(module, batches, verbose=False)
+    for stage, metrics, rows in (
+        ("test", found, (x, y)),
+        ("validation", held_out, data.validation),
+    ):
+        expected = evaluate(module.model, *rows)
+        assert metrics == {
+            f"{stage}_accuracy": pytest.approx(expected.accuracy),
+            f"{stage}_cross_entropy": pytest.approx(expected.cross_entropy, rel=1e-5),
+        }
+    fit(tmp_path, module, data, epochs=1)  # what a test left does not disturb a fit
+    for rows in (x, TensorDataset(x), TensorDataset(x, y)):
+        with quiet():
+            logits = used.predict(module, DataLoader(rows, batch_size=500))
+        assert [len(part) for part in logits] == [500, 500, 100]
+        assert torch.equal(torch.cat(logits), module(x).detach())
+
+
+def test_a_test_without_test_rows_says_what_to_pass(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    module, batches = DeSSLModule(MLP(2, 2), Entropy()), SemiDataModule(data, labelled_batch=20)
+    with pytest.raises(ValueError, match=r"Pass SemiData\(..., test=\(x, y\)\)"):
+        trainer(tmp_path, 1).test(module, batches, verbose=False)
 
 
 def test_the_complete_case_sees_labelled_rows_alone(tmp_path: Path, data: SemiData) -> None:

@@ -1,5 +1,6 @@
 """What a recipe chooses for which data."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from dessl import SemiData
 from dessl.models import MLP, LeNet
 from dessl.recipes import recipe_for
 from dessl.surrogates import Entropy
+from dessl.teachers import DEFAULT
 
 
 class TestChoice:
@@ -27,6 +29,26 @@ class TestChoice:
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
+
+    @pytest.mark.parametrize(
+        ("shape", "labels", "says"),
+        [
+            ((20, 5_000), 20, r"the rows have 5,000 columns, more than 4,096.*--pool.* with PCA"),
+            ((20_000, 2), 10_001, "there are 10,001 labels, more than 10,000.*Pass --pool"),
+            ((20, 3, 4), 20, r"its teachers read columns or images, .* shape \(3, 4\)"),
+        ],
+    )
+    def test_a_default_without_a_pool_says_why(
+        self, shape: tuple[int, ...], labels: int, says: str
+    ) -> None:
+        y = torch.where(torch.arange(shape[0]) < labels, torch.arange(shape[0]) % 2, -1)
+        data = SemiData(torch.zeros(1).expand(shape), y)
+        network = {"model": lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(2))}
+        found = recipe_for(data, **network)
+        assert found.teachers == ()
+        assert re.search(f"No pool was made, because {says}", found.no_pool)
+        for chosen in ({"teachers": DEFAULT}, {"teachers": None}, {"lam": 0.5}):
+            assert recipe_for(data, **network, **chosen).no_pool == ""
 
     def test_small_images_on_a_gpu_fall_back_to_the_default_of_a_cpu(
         self, monkeypatch: pytest.MonkeyPatch

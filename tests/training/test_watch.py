@@ -9,6 +9,7 @@ from torch import nn
 
 from dessl import SemiData, evaluate
 from dessl.data import LabelDraw
+from dessl.objective import RiskKind
 from dessl.surrogates import Entropy, FixMatch
 from dessl.training import TrainPlan, train
 
@@ -73,10 +74,15 @@ def test_images_are_evaluated_as_levels_unless_said_otherwise(make_plan: Any) ->
     assert scaled.history[-1].validation["cross_entropy"] != pytest.approx(expected.cross_entropy)
 
 
-def test_training_warns_of_a_model_of_probabilities() -> None:
+@pytest.mark.parametrize("risk", ["debiased", "complete_case"])
+@pytest.mark.parametrize("held_out", [True, False])
+def test_training_warns_of_a_model_of_probabilities(*, held_out: bool, risk: RiskKind) -> None:
     x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] > 0).long()
-    data = SemiData(x[:40], torch.where(torch.arange(40) < 20, y[:40], -1), validation=(x, y))
+    labels = torch.where(torch.arange(40) < 20, y[:40], -1)
+    data = SemiData(x[:40], labels, validation=(x, y) if held_out else None)
     model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(1))
-    with pytest.warns(UserWarning, match="seems to return probabilities"):
-        train(model, "entropy", data, TrainPlan(steps=2, labelled_batch=10, unlabelled_batch=20))
+    plan = TrainPlan(steps=2, labelled_batch=10, unlabelled_batch=20, risk=risk, evaluate_every=2)
+    with pytest.warns(UserWarning, match="seems to return probabilities") as told:
+        train(model, "entropy", data, plan)
+    assert len(told) == 1

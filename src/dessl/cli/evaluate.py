@@ -127,11 +127,6 @@ def evaluate(
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
 
-    if group is not None and sets is not None:
-        raise ValueError(
-            "--sets needs independent rows, and rows of one group are not. Omit --group, and pass "
-            "data with one labelled row of each group."
-        )
     model = run_model(run, complete_case=complete_case)
     given = Reading.of(sheet, encoding, missing)
     rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
@@ -297,7 +292,10 @@ def _measured(
         by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:
-        rule = prediction_sets(p[known], rows.y[known], p[~known], coverage=coverage)
+        together = None if question.groups is None else question.groups[known.numpy()]
+        rule = prediction_sets(
+            p[known], rows.y[known], p[~known], coverage=coverage, groups=together
+        )
         size = float(rule.sets(p).sum(dim=1).double().mean())
         below = int((~rule.above(p).any(dim=1)).sum())
     everyone = torch.ones_like(known)
@@ -361,9 +359,10 @@ def _show_notes(measured: Measured, n_rows: int) -> None:
     if measured.estimates and n_rows > measured.metrics.n:
         show("The estimates also use the unlabelled rows, with their bias removed.")
     if rule := measured.sets:
+        whose = "" if rule.n_groups is None else " of rows of new groups"
         show(
-            f"Prediction sets with coverage {rule.coverage:.0%}: the most likely class, and every "
-            f"class with probability of at least {1 - rule.threshold:.3f}; "
+            f"Prediction sets with coverage {rule.coverage:.0%}{whose}: the most likely class, and "
+            f"every class with probability of at least {1 - rule.threshold:.3f}; "
             f"{measured.set_size:.2f} classes on average. {measured.n_below} of {n_rows} rows have "
             "no class with that probability: their set is the most likely class alone."
         )

@@ -7,14 +7,17 @@ are replaced; anything else is the user's, and such a folder is refused before t
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dessl._files import sweep, write_whole
+from dessl._files import file_sha256, sweep, write_whole
 from dessl.cli.errors import writable_folder
-from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
+from dessl.cli.output import say
+from dessl.data.errors import DataError, few
+from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import DifferentRunError, locked_folder
 
@@ -140,25 +143,78 @@ def _given(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def is_finished(
-    out: Path,
-    identity: Mapping[str, Any],
-    files: Sequence[str] = (FACTS, REPORT),
-    models: Sequence[str] = (MODEL, TWIN),
-) -> bool:
-    """Whether a folder has all files of a finished run with these options."""
+def finished_facts(
+    out: Path, identity: Mapping[str, Any], models: Sequence[str] = (MODEL, TWIN)
+) -> RunFacts | None:
+    """Return the facts of a finished run with these options; None if there is none.
+
+    If its files are missing or damaged, say which; resuming the run makes them again.
+    """
+    found = _finished(out)
+    sums = found.pop("sha256", {})
+    if found != json.loads(json.dumps(identity)):
+        return None
+    if any(os.path.lexists(out / name) and not _is_model(out / name) for name in models):
+        return None  # refused by own_folder
+    files = (f"{name}/{file}" for name in models for file in (WEIGHTS, SETTINGS))
+    damaged = [f"{name} is {why}" for name in files if (why := _damage(out / name, sums.get(name)))]
+    facts, report = None, _damage(out / REPORT)
+    try:
+        facts = read_facts(out)
+    except DataError:
+        damaged.append(f"{FACTS} is {_damage(out / FACTS) or 'damaged'}")
+    damaged += [f"{REPORT} is {report}"] if report else []
+    if not damaged:
+        return facts
+    kept = any((out / TRAINING).rglob("checkpoints"))
+    how = "restored from its checkpoints" if kept else "trained again: it has no checkpoints"
+    say(
+        f"{out} was finished, but {few(damaged)}. The run is now {how}. To use a copy of your own "
+        "instead, press Ctrl-C and put the files back."
+    )
+    return None
+
+
+def mark_finished(
+    out: Path, identity: Mapping[str, Any], models: Sequence[str] = (MODEL, TWIN)
+) -> None:
+    """Record that the run with these options is complete, and the sha256 of its models.
+
+    If it was finished before, say whether its models are the same.
+    """
+    sums = {
+        f"{name}/{file}": file_sha256(out / name / file)
+        for name in models
+        for file in (WEIGHTS, SETTINGS)
+    }
+    before = _finished(out).get("sha256")
+    write_whole(out / TRAINING / FINISHED, json.dumps({**identity, "sha256": sums}) + "\n")
+    if before == sums:
+        say("The models are bit-identical to those that were finished before.")
+    elif before is not None:
+        warnings.warn(
+            "the models are not bit-identical to those that were finished before: versions, "
+            "processor or number of threads may have changed. Use the new report.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _finished(out: Path) -> dict[str, Any]:
+    """The options and checksums of the folder's finished run; empty if there is none."""
     try:
         found = json.loads((out / TRAINING / FINISHED).read_bytes())
     except (OSError, ValueError, RecursionError):
-        return False
-    complete = all((out / name).is_file() for name in files)
-    complete = complete and all(_is_model(out / name) for name in models)
-    return bool(complete and found == json.loads(json.dumps(identity)))
+        return {}
+    ours = isinstance(found, dict) and isinstance(found.get("sha256", {}), dict)
+    return found if ours else {}
 
 
-def mark_finished(out: Path, identity: Mapping[str, Any]) -> None:
-    """Record that the run with these options is complete."""
-    write_whole(out / TRAINING / FINISHED, json.dumps(dict(identity)) + "\n")
+def _damage(path: Path, sha256: str | None = None) -> str:
+    """What is wrong with a file, in a word; empty if nothing."""
+    if not path.is_file():
+        return "missing"
+    return "damaged" if sha256 is not None and file_sha256(path) != sha256 else ""
 
 
 def drop_large_checkpoints(out: Path) -> None:

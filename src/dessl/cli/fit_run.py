@@ -23,7 +23,7 @@ from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
     drop_large_checkpoints,
-    is_finished,
+    finished_facts,
     mark_finished,
     naming_options,
     own_folder,
@@ -49,7 +49,6 @@ from dessl.results.facts import (
     TWIN,
     ModelFacts,
     RunFacts,
-    read_facts,
     write_facts,
 )
 from dessl.results.trial import trial_facts
@@ -95,9 +94,9 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
     started, out = time.perf_counter(), options["out"]
     if ranks() > 1:
         check_same_on_ranks({**identity, "out": str(out)}, "the options and files of dessl fit")
-    if options["resume"] and from_first(partial(is_finished, out, identity)):
+    if options["resume"] and (before := from_first(partial(finished_facts, out, identity))):
         say(FINISHED_ALREADY.format(out=out))
-        show_run(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
+        show_run(out, before, as_json=options["as_json"])
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
@@ -110,6 +109,8 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
                 "unlabelled rows, drawn at random."
             )
+        if recipe.no_pool:
+            say(recipe.no_pool)
         if recipe.reduced_to is not None:
             notes.append(_reduction(rows.train, recipe.reduced_to))
         again = options["refit"] and bool(rows.held_out)

@@ -21,7 +21,7 @@ from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
     check_same_run,
     drop_large_checkpoints,
-    is_finished,
+    finished_facts,
     mark_finished,
     naming_options,
     own_folder,
@@ -38,14 +38,7 @@ from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
-from dessl.results.facts import (
-    FACTS,
-    MODEL,
-    REPORT,
-    TRAINING,
-    read_facts,
-    write_facts,
-)
+from dessl.results.facts import MODEL, REPORT, TRAINING, write_facts
 from dessl.results.trial import taught_facts
 from dessl.safety import audit
 from dessl.saved import SavedModel
@@ -84,9 +77,9 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Train a student on gold labels and a teacher's answers, and report how good both are."""
     started, out, source = time.perf_counter(), options["out"], options["data"]
     file = _answers_file(options)
-    if options["resume"] and is_finished(out, identity, (FACTS, REPORT), (MODEL,)):
+    if options["resume"] and (before := finished_facts(out, identity, (MODEL,))):
         say(FINISHED_ALREADY.format(out=out))
-        show_run(out, read_facts(out), as_json=options["as_json"])
+        show_run(out, before, as_json=options["as_json"])
         return
     if options["resume"]:
         check_same_run(out, identity)
@@ -114,7 +107,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
             facts = replace(facts, audit=found)
             write_facts(out, facts)
             write_report(out / REPORT, facts)
-            mark_finished(out, identity)
+            mark_finished(out, identity, (MODEL,))
             drop_large_checkpoints(out)
     show_run(out, facts, as_json=options["as_json"])
 

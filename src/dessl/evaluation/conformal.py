@@ -14,6 +14,16 @@ estimates it without bias, and t is the smallest s_y from which F̂(t) ≥ c (n 
 conformal prediction, with n the number of equivalent labels of F̂: m divided by the share of
 variance that H_t leaves. With λ = 0 the rule is split conformal prediction's. With λ > 0 its
 coverage is no longer exact in finite samples; benchmarks/coverage/more.py measures it.
+
+If rows belong to groups, such as a patient's, the groups are exchangeable and the rows are not.
+Hierarchical conformal prediction (Lee, Barber and Willett, arXiv:2306.06342) gives each of the G
+groups the same weight, and t is the smallest score with
+
+    1/(G + 1) Σ_g mean_{i ∈ g} 1[s_{y_i} ≤ t] ≥ c,
+
+so that the set of a row drawn from a new group contains its label with probability at least c,
+whatever the correlation within groups, if the labelled rows are all of their group or drawn from
+it. Unlabelled rows are not used then.
 """
 
 import math
@@ -24,6 +34,7 @@ import torch
 from torch import Tensor
 
 from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.groups import Groups, groups_of
 from dessl.evaluation.debiased.inputs import checked_confidence, checked_shift
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.metrics.predictions import checked_pair, checked_probabilities
@@ -43,6 +54,7 @@ class PredictionSets(NamedTuple):
         n_unlabelled: Number n_u of unlabelled rows.
         shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
             not tested.
+        n_groups: Number of groups with labelled rows; None if each row is its own.
     """
 
     threshold: float
@@ -51,6 +63,7 @@ class PredictionSets(NamedTuple):
     n_labelled: int
     n_unlabelled: int
     shift_p_value: float
+    n_groups: int | None = None
 
     def sets(self, probabilities: ArrayLike) -> Tensor:
         """Which classes are in each row's set, (n, classes), boolean.
@@ -82,6 +95,7 @@ def prediction_sets(
     probabilities_unlabelled: "ArrayLike | None" = None,
     *,
     coverage: float = 0.9,
+    groups: "ArrayLike | None" = None,
     check_shift: bool = True,
 ) -> PredictionSets:
     """Find the threshold of prediction sets from few labelled and many unlabelled rows.
@@ -93,6 +107,9 @@ def prediction_sets(
         probabilities_unlabelled: Predicted probabilities of unlabelled rows, (n_u, classes).
             Without them, this is split conformal prediction.
         coverage: Share of new rows whose set should contain their label, in (0, 1).
+        groups: The group of each labelled row, (m,), if rows belong together, such as those of one
+            patient. The coverage then holds for rows of new groups, each group counting the same,
+            however many rows it has; unlabelled rows are not used.
         check_shift: Same as in :func:`estimate_metric`.
 
     >>> p = [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]] * 5
@@ -104,11 +121,14 @@ def prediction_sets(
     given = probabilities_unlabelled
     others = () if given is None else (given,)
     sample = sampled(METRICS["error"], (probabilities_labelled,), y, others)
-    shift = checked_shift(sample, None, check_shift)
     p, labels = (one.cpu() for one in checked_pair(probabilities_labelled, y))
     m, unlabelled = len(p), len(sample.unlabelled.h)
     own = 1 - p[torch.arange(m), labels]
-    split = _split_threshold(own, coverage)
+    together = groups_of(m, 0, groups, None)
+    split = _split_threshold(own, coverage, together)
+    if together is not None:
+        return PredictionSets(split, coverage, 0.0, m, 0, math.nan, together.labelled)
+    shift = checked_shift(sample, None, check_shift)
     if given is None or not unlabelled or split == 1.0:
         return PredictionSets(split, coverage, 0.0, m, unlabelled, shift.p_value)
     p_u = checked_probabilities(given).cpu()
@@ -116,19 +136,28 @@ def prediction_sets(
     return PredictionSets(threshold, coverage, lam, m, unlabelled, shift.p_value)
 
 
-def _split_threshold(scores: Tensor, coverage: float) -> float:
-    """The ⌈(m + 1) c⌉-th smallest score; 1, which includes all classes, if m is too small."""
-    m = len(scores)
-    rank = math.ceil((m + 1) * coverage - 1e-9)
-    if rank > m:
+def _split_threshold(scores: Tensor, coverage: float, groups: Groups | None) -> float:
+    """The ⌈(m + 1) c⌉-th smallest score; 1, which includes all classes, if m is too small.
+
+    With groups, the same quantile for as many equally weighted groups.
+    """
+    n, rows = len(scores), torch.ones_like(scores)
+    if groups is not None:
+        n, rows = groups.labelled, 1 / groups.totals(rows)[groups.number]
+    if coverage > n / (n + 1) + ROUNDING:
         least = math.ceil(coverage / (1 - coverage) - 1e-9)
+        what, label = ("labelled rows", "") if groups is None else ("labelled groups", "rows of ")
+        unit = "rows" if groups is None else "groups"
         warnings.warn(
-            f"{m} labelled rows are too few for sets with coverage {coverage:g}: every set has all "
-            f"classes. Label at least {least} rows, or lower the coverage.",
+            f"{n} {what} are too few for sets with coverage {coverage:g}: every set has all "
+            f"classes. Label {label}at least {least} {unit}, or lower the coverage.",
             stacklevel=3,
         )
         return 1.0
-    return float(scores.sort().values[rank - 1])
+    ordered = scores.sort()
+    below = rows[ordered.indices].cumsum(0)  # in rows, or in groups
+    first = int(torch.searchsorted(below, (n + 1) * coverage - 1e-9))
+    return float(ordered.values[min(first, len(scores) - 1)])
 
 
 def _debiased_threshold(

@@ -309,15 +309,26 @@ class DeSSLModule(lightning.LightningModule):
         return TrainPlan(steps=1, lam=self.lam, risk=self.risk, risk_limit=self.risk_limit)
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
-        """Log accuracy and cross-entropy of fully labelled rows, over all processes."""
-        x, y = batch
+        """Log accuracy and cross-entropy of fully labelled rows (x, y), over all processes."""
+        self._evaluate("validation", *batch)
+
+    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
+        """Log the same for test rows, as ``test_accuracy`` and ``test_cross_entropy``."""
+        self._evaluate("test", *batch)
+
+    def predict_step(self, batch: Tensor | Sequence[Tensor], batch_idx: int) -> Tensor:  # noqa: ARG002
+        """Return logits (n, classes) of a batch of rows x, or of (x, ...) such as (x, y)."""
+        logits: Tensor = self(batch if isinstance(batch, Tensor) else batch[0])
+        return logits
+
+    def _evaluate(self, stage: str, x: Tensor, y: Tensor) -> None:
         logits = self(x)
         # One logit stands for two classes.
         hits = (log_probabilities(logits).argmax(-1) == y).float()
         self._accuracy.update(hits)
         self._cross_entropy.update(cross_entropy(logits, y))
-        self.log("validation_accuracy", self._accuracy, batch_size=len(y))
-        self.log("validation_cross_entropy", self._cross_entropy, batch_size=len(y))
+        self.log(f"{stage}_accuracy", self._accuracy, batch_size=len(y))
+        self.log(f"{stage}_cross_entropy", self._cross_entropy, batch_size=len(y))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW for all parameters of the model."""

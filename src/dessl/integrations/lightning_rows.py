@@ -23,7 +23,8 @@ class SemiDataModule(lightning.LightningDataModule):
     together they see the same batches as one process.
 
     Args:
-        data: The data with its labels; its validation part, if any, is used for validation.
+        data: The data with its labels; its validation part, if any, is used for validation, and its
+            test part for ``Trainer.test``.
         labelled_batch: Labelled rows in a batch, over all processes.
         unlabelled_batch: Unlabelled rows in a batch, over all processes.
         seed: Seed of both streams.
@@ -75,10 +76,24 @@ class SemiDataModule(lightning.LightningDataModule):
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
         """The validation part, at most 512 rows per batch; empty if the data has none."""
         part = self.data.validation
-        if part is None:
-            return []
-        self._check_shared(f"a validation part of {len(part.y)} rows", len(part.y))
-        return DataLoader(_Validation(self, part), batch_size=None)
+        return [] if part is None else self._evaluated("validation", part)
+
+    def test_dataloader(self) -> "DataLoader[Any]":
+        """The test part, at most 512 rows per batch.
+
+        Raises:
+            ValueError: The data has no test part.
+        """
+        if self.data.test is None:
+            raise ValueError(
+                "Trainer.test needs test rows, but the data has none. Pass "
+                "SemiData(..., test=(x, y)), or a loader of your own that yields (x, y)."
+            )
+        return self._evaluated("test", self.data.test)
+
+    def _evaluated(self, name: str, part: Part) -> "DataLoader[Any]":
+        self._check_shared(f"a {name} part of {len(part.y)} rows", len(part.y))
+        return DataLoader(_Evaluated(self, part), batch_size=None)
 
     def _check_shared(self, what: str, rows: int) -> None:
         if 0 < rows < self.processes:
@@ -131,8 +146,8 @@ class _Epoch(IterableDataset[tuple[Tensor, ...]]):
             yield self.look_up(rows[self.module.process :: self.module.processes])
 
 
-class _Validation(IterableDataset[tuple[Tensor, Tensor]]):
-    """This process's rows of the validation part, in the same number of batches on every process.
+class _Evaluated(IterableDataset[tuple[Tensor, Tensor]]):
+    """This process's rows of a labelled part, in the same number of batches on every process.
 
     Each row occurs once; Lightning's own sampler would repeat rows to equalise the processes.
     """

@@ -70,6 +70,7 @@ class Recipe:
             those that a probe finds safe (:mod:`dessl.recipes.symmetries`).
         otherwise: What to fit instead if held-out labels do not show that the unlabelled term
             helps; None for the complete case.
+        no_pool: Why there are no teachers although none were ruled out; "" otherwise.
     """
 
     model: Callable[[], nn.Module]
@@ -84,6 +85,7 @@ class Recipe:
     reduced_to: int | None = None
     symmetries: Symmetries | None = NO_SYMMETRIES
     otherwise: "Recipe | None" = None
+    no_pool: str = ""
 
     @property
     def default_surrogate(self) -> str:
@@ -216,6 +218,7 @@ def recipe_for(
         safe=safe,
         reduced_to=reduced_to,
         symmetries=None if data.is_image and term is not surrogate else NO_SYMMETRIES,
+        no_pool=_no_pool(data) if teachers == "auto" and not customised else "",
     )
 
 
@@ -278,7 +281,8 @@ def strong_recipe(
     area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
     rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # fewer larger images fit
     rows = min(rows, data.n_unlabelled)
-    cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
+    cuda, pooled = data.device.type == "cuda", model is None and networks in (None, 1)
+    no_pool = _no_pool(data) if pooled else ""
     scaling = scaling_of(data.x)
     options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
     own = Architecture("fast_cifar", options)
@@ -315,9 +319,10 @@ def strong_recipe(
         lam="auto",
         networks=networks or 1,
         # With several networks, features depend on labels that another network is evaluated on.
-        teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
+        teachers=DEFAULT if pooled and not no_pool else (),
         strong=True,
         symmetries=None,
+        no_pool=no_pool,
     )
 
 
@@ -337,11 +342,28 @@ def _teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> tuple[
                 "teachers must be 'auto', None or a list such as ['graph', 'linear']; got "
                 f"{teachers!r}. Put a single one in a list: teachers=[{teachers!r}]."
             )
-        small = data.x.ndim in (2, 4) and columns_of(data.x.shape[1:]) <= MOST_COLUMNS
-        small = small and data.n_labelled <= MOST_LABELS
-        return DEFAULT if small and not customised else ()
+        return () if customised or _no_pool(data) else DEFAULT
     check_teachers(teachers, propensity=data.propensity is not None)
     return tuple(teachers)
+
+
+def _no_pool(data: SemiData) -> str:
+    """Why teachers are not trained by default, and what to do; "" if they are."""
+    shape, reduce = tuple(data.x.shape[1:]), ""
+    if data.x.ndim not in (2, 4):
+        why = f"its teachers read columns or images, and these rows have shape {shape}"
+        return f"No pool was made, because {why}. Flatten the rows to make one."
+    if columns_of(shape) > MOST_COLUMNS:
+        why = f"the rows have {columns_of(shape):,} columns, more than {MOST_COLUMNS:,}"
+        reduce = ", or reduce the columns first, for example with PCA"
+    elif data.n_labelled > MOST_LABELS:
+        why = f"there are {data.n_labelled:,} labels, more than {MOST_LABELS:,}"
+    else:
+        return ""
+    return (
+        f"No pool was made, because {why}, and its teachers may take long to train. Pass --pool "
+        f"(teachers=dessl.teachers.DEFAULT in Python) to make one anyway{reduce}."
+    )
 
 
 def _surrogate(

@@ -121,8 +121,8 @@ class Fitted:
                 "the teachers."
             )
         if RISKS[self.recipe.plan.risk].unlabelled:
-            return self._networks_account
-        return "No method that uses unlabelled rows was requested."
+            return f"{self.recipe.no_pool} {self._networks_account}".lstrip()
+        return self.recipe.no_pool or "No method that uses unlabelled rows was requested."
 
     @property
     def _networks_account(self) -> str:

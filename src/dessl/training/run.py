@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.risk import RISKS
+from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
 from dessl.surrogates.weak_to_strong import slow_statistics
@@ -205,6 +206,8 @@ class Run(Trainable):
         except NotFiniteError as error:
             self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(step + 1, error.values) from error
+        if step == 0 and self.data.validation is None:  # with one, each evaluation checks
+            warn_of_probabilities(self.step.logits)
         if plan.guard_every and (step + 1) % plan.guard_every == 0:
             self._guard()
 

@@ -68,6 +68,9 @@ class Step:
         surrogate: Prepared surrogate, on the model's device.
         data: Data on the model's device.
         plan: Training plan.
+
+    Attributes:
+        logits: Logits (n, classes) of the last step's first view; empty before the first step.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Step:
         self.totals = Totals(data.device, plan.risk_limit)
         self._seen = SharedModel(model) if ranks() > 1 else model
         self._weights = unlabelled_weights(plan, data)
+        self.logits = torch.empty(0, data.n_classes)
         self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
 
@@ -110,6 +114,7 @@ class Step:
             check_dtype(self.model, batch.x, error)
             raise
         check_classes(scores.logits, self.data.n_classes)
+        self.logits = scores.logits[0].detach()
         try:
             risk = self._risk(scores, y, lam, propensity)
         except ValueError as error:

@@ -8,7 +8,7 @@ import pytest
 
 from dessl.data.errors import DataError
 from dessl.data.formats.encoding import TableEncoding
-from dessl.data.formats.fitting import read_table
+from dessl.data.formats.fitting import read_new_table, read_table
 from dessl.data.formats.tables import open_table
 
 
@@ -111,3 +111,61 @@ def test_common_marks_are_asked_about(tmp_path: Path) -> None:
     data, _ = read_table(path, label="y", ask=ask)
     assert asked == [{"?": 4, "NA": 4}]
     assert data.class_names == ("?", "no", "yes")
+
+
+BOOLEANS = {
+    "words": ["true", "false", "true", "true"],
+    "titles": ["True", "False", "True", "True"],
+    "capitals": ["TRUE", "FALSE", "TRUE", "TRUE"],
+    "bits": [1, 0, 1, 1],
+    "floats": [1.0, 0.0, 1.0, 1.0],
+    "texts of bits": ["1", "0", "1.0", "1"],
+    "bools": [True, False, True, True],
+}
+
+
+def booleans(path: Path, values: list[object]) -> Path:
+    frame = pd.DataFrame({"b": values, "y": ["k0", "k1"] * 2})
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("later", BOOLEANS)
+@pytest.mark.parametrize("first", BOOLEANS)
+def test_booleans_are_the_same_however_they_are_written(
+    tmp_path: Path, first: str, later: str, suffix: str
+) -> None:
+    data, encoding = read_table(booleans(tmp_path / f"a{suffix}", BOOLEANS[first]), label="y")
+    encoding = TableEncoding.from_dict(json.loads(json.dumps(encoding.as_dict())))
+    new = read_new_table(booleans(tmp_path / f"b{suffix}", BOOLEANS[later]), encoding)
+    assert new.x.equal(data.x)
+
+
+@pytest.mark.parametrize("later", BOOLEANS)
+def test_bits_named_as_categories_are_booleans_too(tmp_path: Path, later: str) -> None:
+    first = booleans(tmp_path / "a.csv", BOOLEANS["bits"])
+    data, encoding = read_table(first, label="y", categorical=["b"])
+    assert read_new_table(booleans(tmp_path / "b.csv", BOOLEANS[later]), encoding).x.equal(data.x)
+
+
+def test_other_values_among_booleans_are_still_unseen_categories(tmp_path: Path) -> None:
+    _, encoding = read_table(booleans(tmp_path / "a.csv", BOOLEANS["words"]), label="y")
+    with pytest.warns(UserWarning, match=r"1 of 4 cells in column 'b' have a category .* as '2'"):
+        new = read_new_table(booleans(tmp_path / "b.csv", [0, 1, 2, 1]), encoding)
+    assert new.x.tolist() == [[1, 0], [0, 1], [0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("values", [[0, 1, 2, 1], [0, 0.5, 1, 1], [-1, 1, 1, 1]])
+def test_true_is_not_a_number_where_there_were_others(tmp_path: Path, values: list[object]) -> None:
+    _, encoding = read_table(booleans(tmp_path / "a.csv", values), label="y")
+    with pytest.raises(DataError, match="expected numbers in column 'b'; got 'true' in data row 1"):
+        read_new_table(booleans(tmp_path / "b.csv", BOOLEANS["words"]), encoding)
+
+
+def test_zero_is_not_false_among_other_categories(tmp_path: Path) -> None:
+    values = ["true", "false", "maybe", "true"]
+    _, encoding = read_table(booleans(tmp_path / "a.csv", values), label="y")
+    with pytest.warns(UserWarning, match="4 of 4 cells in column 'b' have a category"):
+        new = read_new_table(booleans(tmp_path / "b.csv", BOOLEANS["bits"]), encoding)
+    assert not new.x.any()

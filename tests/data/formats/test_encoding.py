@@ -20,9 +20,10 @@ ENCODING = TableEncoding(
 )
 
 
-def test_an_encoding_saved_before_decimal_commas_has_none() -> None:
+@pytest.mark.parametrize("flag", ["decimal_comma", "boolean"])
+def test_an_encoding_saved_before_a_flag_existed_does_not_have_it(flag: str) -> None:
     entries = ENCODING.as_dict()
-    assert entries["columns"][0].pop("decimal_comma") is False
+    assert entries["columns"][0].pop(flag) is False
     assert TableEncoding.from_dict(entries) == ENCODING
 
 
@@ -45,6 +46,7 @@ def test_json_carries_the_encoding_exactly() -> None:
         (("columns", 0, "median"), "x"),
         (("columns", 0, "indicator"), 1),
         (("columns", 0, "decimal_comma"), "yes"),
+        (("columns", 0, "boolean"), 1),
         (("columns", 0, "more"), 1),
         (("columns", 1, "categories"), [1]),
         (("columns", 1, "name"), 7),

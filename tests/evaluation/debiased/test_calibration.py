@@ -138,3 +138,36 @@ def test_errors_say_what_to_do(change, complaint) -> None:
     arguments = {"probabilities_labelled": [[0.7, 0.3]] * 4, "y": [0, 1, 0, 1], **change}
     with pytest.raises(ValueError, match=complaint):
         estimate_ece(**arguments)
+
+
+def grouped(rng: np.random.Generator, groups: int, size: int) -> tuple[np.ndarray, ...]:
+    """Rows of a calibrated model of two classes, each several times."""
+    top = rng.uniform(0.55, 0.95, groups)
+    y = (rng.random(groups) > top).astype(int)
+    p = np.stack([top, 1 - top], axis=1)
+    number = np.repeat(np.arange(groups), size)
+    return p[number], y[number], number
+
+
+def test_copies_of_rows_count_as_much_as_one_of_each() -> None:
+    p, y, group = grouped(np.random.default_rng(0), 60, 5)
+    once = estimate_ece(p[::5], y[::5])
+    found = estimate_ece(p, y, groups=[f"patient {g}" for g in group])
+    assert estimate_ece(p[::5], y[::5], groups=group[::5])[:4] == once[:4]
+    assert (found.n_labelled, found.n_groups, len(found.weights)) == (300, 60, len(once.weights))
+    assert found.value == pytest.approx(once.value, abs=0.02)
+    assert found.high == pytest.approx(once.high, abs=0.05)
+    assert found.if_calibrated == pytest.approx(once.if_calibrated, rel=0.4)
+    untold = estimate_ece(p, y, n_bins=len(found.weights))
+    assert untold.high - untold.low < 0.75 * (found.high - found.low)
+
+
+def test_intervals_of_grouped_rows_hold() -> None:
+    """A calibrated model: the true error is 0, so that only the lower bound can miss."""
+    rng, misses = np.random.default_rng(1), np.zeros(2)
+    for _ in range(60):
+        p, y, group = grouped(rng, 30, 6)
+        for k, told in enumerate((group, None)):
+            misses[k] += estimate_ece(p, y, groups=told, draws=199).low > 0
+    assert misses[0] <= 4
+    assert misses[1] > 15

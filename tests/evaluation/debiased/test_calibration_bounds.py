@@ -7,12 +7,17 @@ from dessl.evaluation.debiased import estimate_ece
 from dessl.evaluation.debiased.calibration_bounds import binomial
 
 
-def testbinomial_quantiles_are_scipys() -> None:
+@pytest.mark.parametrize("inflated", [(1.0, 1.0, 1.0), (1.0, 3.0, 20.0)])
+def test_quantiles_are_scipys(inflated: tuple[float, ...]) -> None:
     rows = torch.tensor([1.0, 7.0, 40.0], dtype=torch.float64)
     p = torch.tensor([0.3, 1.0, 0.97], dtype=torch.float64)
     uniform = torch.rand(3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = stats.binom.ppf(uniform, rows[:, None], p[:, None])
-    np.testing.assert_array_equal(binomial(rows, uniform)(p), expected)
+    variance = torch.tensor(inflated, dtype=torch.float64)
+    if max(inflated) > 1:
+        size = (rows[2] - inflated[2]) / (inflated[2] - 1)  # of 40 rows; 7 are always right
+        expected[2] = stats.betabinom.ppf(uniform[2], 40, p[2] * size, (1 - p[2]) * size)
+    np.testing.assert_array_equal(binomial(rows, uniform, variance)(p), expected)
 
 
 @pytest.mark.parametrize("rows", [10, 40])

@@ -24,6 +24,7 @@ from dessl.data.labels import marks_among, warn_of_doubtful, warn_of_spellings
 MAX_CATEGORIES = 64
 MAX_CLASSES = 1000
 NO_CLASSES = "Is it the right column? Only classes can be predicted, not measurements."
+BOOLEANS = {"0": 0, "false": 0, "1": 1, "true": 1}  # in any case
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
 
 
@@ -49,6 +50,8 @@ class NumericColumn:
             older versions have the standard deviation here.
         indicator: Whether a 0/1 feature says that the value was missing.
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
+        boolean: Whether they were all 0 or 1 then. If so, true and false are read as 1 and 0; in
+            any other column of numbers they are an error.
     """
 
     name: str
@@ -57,6 +60,7 @@ class NumericColumn:
     scale: float
     indicator: bool
     decimal_comma: bool = False
+    boolean: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -66,6 +70,8 @@ class NumericColumn:
     def features(self, table: Table) -> ColumnFeatures:
         """(n, 1 or 2); decimals may have a point or a comma, whichever this table uses."""
         column, known = table.columns[self.name], self.decimal_comma
+        if self.boolean:
+            column = _booleans_as_numbers(column)
         comma = has_decimal_comma(column)
         values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
         missing = np.isnan(values)
@@ -78,6 +84,9 @@ class NumericColumn:
 @dataclass(frozen=True)
 class CategoricalColumn:
     """One 0/1 feature for each category; any other category is all zeros, with a warning.
+
+    Categories true and false (or 0 and 1) are booleans, however later tables write them: programs
+    differ in this.
 
     There is no warning if the largest number of categories is listed: rarer ones were dropped.
 
@@ -107,6 +116,10 @@ class CategoricalColumn:
         # The last row, all zeros, is for all other texts.
         rows = np.eye(width + 1, width, dtype=np.float32)
         texts = column.texts.to_pylist()
+        values = [BOOLEANS.get(category.lower()) for category in self.categories]
+        if sorted(values, key=str) == [0, 1]:
+            same = {text: BOOLEANS[text.lower()] for text in texts if text.lower() in BOOLEANS}
+            place = {text: values.index(value) for text, value in same.items()} | place
         chosen = np.array([place.get(text, width) for text in texts], np.int64)
         unknown = np.array([bool(text) and text not in place for text in texts])[column.codes]
         if len(self.categories) < MAX_CATEGORIES and unknown.any():
@@ -122,6 +135,16 @@ class CategoricalColumn:
             )
         n_empty = 0 if self.indicator else np.array([not t for t in texts])[column.codes].sum()
         return ColumnFeatures(np.asarray(rows[chosen[column.codes]]), int(n_empty))
+
+
+def _booleans_as_numbers(column: Column) -> Column:
+    """The column with 1 and 0 in place of true and false."""
+    if column.numbers is not None:
+        return column
+    replace, texts = arrow_module().compute.replace_substring_regex, column.texts
+    for word in ("false", "true"):
+        texts = replace(texts, f"(?i)^{word}$", str(BOOLEANS[word]))
+    return Column.of_texts(column.name, texts, column.codes)
 
 
 def as_text(column: Column) -> Column:

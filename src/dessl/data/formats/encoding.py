@@ -200,7 +200,8 @@ def _column(entries: Any) -> EncodedColumn:
     kind = values.pop("kind")
     if kind not in KINDS:
         raise ValueError(f"a column of kind {quoted(kind)}")
-    flags = (values["indicator"], values.get("decimal_comma", False))  # older files have only one
+    later = (values.get(name, False) for name in ("decimal_comma", "boolean"))  # not in older files
+    flags = (values["indicator"], *later)
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])

@@ -365,4 +365,5 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
         )
     unit = 1.0 if ORDINARY[0] < scale < ORDINARY[1] else 2.0 ** round(math.log2(scale))
     median = float(np.median(observed))
-    return NumericColumn(column.name, median, mean, unit, missing > 0, comma)
+    boolean = bool(np.isin(observed, (0, 1)).all())
+    return NumericColumn(column.name, median, mean, unit, missing > 0, comma, boolean)

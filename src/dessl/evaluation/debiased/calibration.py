@@ -11,6 +11,15 @@ confidence: one pseudo-row, so that a bin whose few labelled rows are all correc
 variance. (The noise in w_b, from all rows, is small in comparison.) For a calibrated model T is
 above its mean in half of all samples, so s T remains biased upwards there, by about a third of the
 bias of T. Its mean for a calibrated model is simulated and returned with it.
+
+If rows belong to groups, two rows of one group have the correlation ρ of their g_i − ḡ_b
+(:mod:`dessl.evaluation.debiased.groups`). With n_gb the labelled rows of group g in bin b, the sums
+of bins have, in units of the variance of a row, the covariance
+
+    S_bc = ρ Σ_g n_gb n_gc + (1 − ρ) m_b 1[b = c]:
+
+σ_b² is multiplied by S_bb/m_b, the noise of bins has their correlation, and the counts of correct
+rows from which the bounds are simulated are beta-binomial with this variance.
 """
 
 from typing import NamedTuple
@@ -20,7 +29,8 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.calibration_bounds import Gaps, binomial, gap_bounds
+from dessl.evaluation.debiased.calibration_bounds import Gaps, counts_of, gap_bounds
+from dessl.evaluation.debiased.groups import Groups, groups_of
 from dessl.evaluation.debiased.inputs import ALTERNATIVES, checked_confidence
 from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
@@ -48,6 +58,7 @@ class ECEEstimate(NamedTuple):
         n_unlabelled: Number n_u of unlabelled rows.
         confidence: Nominal coverage.
         if_calibrated: The mean that ``value`` would have if the model were calibrated: noise alone.
+        n_groups: Number of groups with labelled rows; None if each row is its own.
     """
 
     value: float
@@ -61,6 +72,7 @@ class ECEEstimate(NamedTuple):
     n_unlabelled: int
     confidence: float
     if_calibrated: float
+    n_groups: int | None = None
 
     @property
     def sentence(self) -> str:
@@ -81,6 +93,7 @@ def estimate_ece(
     spacing: Spacing = "equal_mass",
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
+    groups: "ArrayLike | None" = None,
     draws: int = 999,
     generator: torch.Generator | None = None,
 ) -> ECEEstimate:
@@ -108,6 +121,9 @@ def estimate_ece(
         spacing: ``"equal_mass"`` over all rows, or ``"equal_width"``.
         confidence: Nominal coverage, in (0, 1).
         alternative: ``"two-sided"``, ``"larger"`` (a lower bound) or ``"smaller"`` (an upper one).
+        groups: The group of each labelled row, (m,), if rows belong together, such as those of one
+            patient. The interval then allows for their correlation, and the default number of bins
+            is one per ten independent rows of the same precision.
         draws: Number of Monte Carlo draws for the interval.
         generator: Source of the draws; seeded with 0 by default.
 
@@ -125,13 +141,18 @@ def estimate_ece(
     unlabelled = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
     sample = sampled(METRICS["accuracy"], (probabilities_labelled,), y, unlabelled)
     m = len(sample.loss)
-    bins = min(15, max(2, m // 10)) if n_bins is None else n_bins
-    gaps = _gaps(sample, _checks.whole_number("n_bins", bins, low=1), spacing)
+    together = groups_of(m, 0, groups, None)
+    bins = (
+        min(15, max(2, int(_independent(sample, together) / 10 + 1e-9)))
+        if n_bins is None
+        else n_bins
+    )
+    gaps, mixing = _gaps(sample, _checks.whole_number("n_bins", bins, low=1), spacing, together)
     source = torch.Generator().manual_seed(0) if generator is None else generator
     noise = torch.randn(
         draws, len(gaps.means), generator=source, device=source.device, dtype=torch.float64
     )
-    noise = noise.cpu()
+    noise = noise.cpu() if mixing is None else noise.cpu() @ mixing
     value = float(_without_noise(gaps.means[None], gaps.variances, gaps.weights))
     tail = tail_of(confidence, alternative)
     bounds = within(gap_bounds(gaps, noise, tail), tail, 0.0, 1.0)
@@ -147,11 +168,27 @@ def estimate_ece(
         len(sample.unlabelled.h),
         confidence,
         float(_by_chance(gaps, noise).mean()),
+        None if together is None else together.labelled,
     )
 
 
-def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
-    """Each bin's weight over all rows, its mean gap, and the variance of that mean."""
+def _independent(sample: Sample, groups: Groups | None) -> float:
+    """The number of independent labelled rows with the same precision."""
+    m, gap = len(sample.loss), sample.loss - sample.labelled.h
+    if groups is None:
+        return m
+    weights = torch.full_like(gap, 1 / m)
+    return 1 / float(weights @ groups.shared_weights(weights, gap - gap.mean()))
+
+
+def _gaps(
+    sample: Sample, bins: int, spacing: Spacing, groups: Groups | None
+) -> tuple[Gaps, Tensor | None]:
+    """Each bin's weight over all rows, its mean gap, and the variance of that mean.
+
+    With groups, also the matrix (bins, bins) that gives independent noise the correlation of the
+    bins.
+    """
     confidences = sample.every_h
     edges = _occupied(bin_edges(confidences, bins, spacing), sample.labelled.h)
     everywhere = bin_index(confidences, edges)
@@ -165,13 +202,42 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
         return values.new_zeros(n).index_add_(0, where, values)
 
     means = total(index, gap) / labelled
-    squares = total(index, (gap - means[index]).square())
+    off = gap - means[index]
+    squares = total(index, off.square())
     mean_confidence = total(everywhere, confidences) / rows
     imagined = mean_confidence * (1 - mean_confidence)
     variances = (squares + imagined) / labelled.square()
     weights = rows.double() / rows.sum()
     believed = total(index, sample.labelled.h) / labelled
-    return Gaps(edges, weights, labelled, believed, means, variances, imagined / labelled)
+    alone = torch.ones_like(means)
+    gaps = Gaps(edges, weights, labelled, alone, believed, means, variances, imagined / labelled)
+    return (gaps, None) if groups is None else _with_groups(gaps, groups, index, off)
+
+
+def _with_groups(gaps: Gaps, groups: Groups, index: Tensor, off: Tensor) -> tuple[Gaps, Tensor]:
+    """The gaps with the variances of grouped rows, and the mixing of noise.
+
+    Args:
+        gaps: Those of independent rows.
+        groups: The groups of the labelled rows.
+        index: The bin of each labelled row, (m,).
+        off: Its gap less the mean of its bin, (m,).
+    """
+    counts = off.new_zeros(groups.labelled, len(gaps.labelled))
+    counts.index_put_((groups.number, index), torch.ones_like(off), accumulate=True)
+    correlation = groups.correlation(torch.ones_like(off), off)
+    shared = correlation * counts.T @ counts
+    shared += (1 - correlation) * torch.diag(gaps.labelled.double())
+    inflated = shared.diagonal() / gaps.labelled
+    scale = shared.diagonal().sqrt()
+    values, vectors = torch.linalg.eigh(shared / scale[:, None] / scale)
+    mixing = (vectors * values.clamp(min=0).sqrt()).T
+    widened = gaps._replace(
+        inflated=inflated,
+        variances=gaps.variances * inflated,
+        calibrated=gaps.calibrated * inflated,
+    )
+    return widened, mixing
 
 
 def _without_noise(means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
@@ -189,9 +255,9 @@ def _without_noise(means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
 def _by_chance(gaps: Gaps, noise: Tensor) -> Tensor:
     """The estimates for samples of a calibrated model, (draws,)."""
     rows = gaps.labelled.double()
-    hits_of = binomial(rows, torch.special.ndtr(noise).T.contiguous())
-    hits = hits_of(gaps.confidences).T
-    squares = hits * (rows - hits) / rows + gaps.calibrated * rows  # with the pseudo-row
+    hits = counts_of(gaps, noise)(gaps.confidences).T
+    squares = gaps.inflated * hits * (rows - hits) / rows
+    squares += gaps.calibrated * rows  # the pseudo-row
     return _without_noise(hits / rows - gaps.confidences, squares / rows.square(), gaps.weights)
 
 

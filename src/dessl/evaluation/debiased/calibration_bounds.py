@@ -28,6 +28,7 @@ class Gaps(NamedTuple):
     edges: Tensor
     weights: Tensor  # share of all rows
     labelled: Tensor  # number of labelled rows
+    inflated: Tensor  # variances of the means relative to those of independent rows
     confidences: Tensor  # mean over the labelled rows
     means: Tensor  # mean of 1[right] − confidence
     variances: Tensor  # variances of the means
@@ -37,7 +38,7 @@ class Gaps(NamedTuple):
 def gap_bounds(gaps: Gaps, noise: Tensor, tail: Tail) -> Bounds:
     """Bounds of Σ_b w_b |E ḡ_b| from normal noise (draws, bins)."""
     rank = tail.rank(len(noise))
-    hits_of = binomial(gaps.labelled.double(), torch.special.ndtr(noise).T.contiguous())
+    hits_of = counts_of(gaps, noise)
     low = min(_lower_in_one(gaps, noise, rank), _lower_in_all(gaps, hits_of, rank))
     return Bounds(low, _upper(gaps, hits_of, rank))
 
@@ -105,24 +106,50 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
 
         return float((weights * errors(crossing(excess))).sum())
 
-    variances = gaps.variances + SURPRISE / gaps.labelled.square()
+    variances = gaps.variances + SURPRISE * gaps.inflated.square() / gaps.labelled.square()
     return max(along(variances.sqrt()), along(variances))
 
 
-def binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
-    """Binomial quantiles (bins, draws) for row counts (bins,), as a function of p."""
+def counts_of(gaps: Gaps, noise: Tensor) -> _Quantiles:
+    """Counts of correct rows (bins, draws) for normal noise (draws, bins), as a function of p."""
+    uniform = torch.special.ndtr(noise).T.contiguous()
+    return binomial(gaps.labelled.double(), uniform, gaps.inflated)
+
+
+def binomial(rows: Tensor, uniform: Tensor, inflated: Tensor) -> _Quantiles:
+    """Binomial quantiles (bins, draws) for row counts (bins,), as a function of p.
+
+    If rows belong together, they are beta-binomial, with the inflated variance: every count stays
+    possible, and all rows of a bin may be right or wrong together.
+
+    Args:
+        rows: Number of rows, (bins,).
+        uniform: Levels of the quantiles, (bins, draws).
+        inflated: Variance of each count relative to that of independent rows, (bins,).
+    """
     n = rows[:, None]
     hits = torch.arange(int(rows.max()) + 1, dtype=rows.dtype).expand(len(rows), -1)
     misses = (n - hits).clamp(min=0)
     ways = torch.lgamma(n + 1) - torch.lgamma(hits + 1) - torch.lgamma(misses + 1)
     ways = ways.masked_fill(hits > n, -torch.inf)
+    shared = (inflated[:, None] - 1) / (n - 1).clamp(min=1)  # correlation of two rows
+    size = 1 / shared.clamp(1e-6, 1 - 1e-6) - 1  # of the beta law
 
     def quantiles(p: Tensor) -> Tensor:
-        logarithms = ways + torch.xlogy(hits, p[:, None]) + torch.xlogy(misses, 1 - p[:, None])
+        p = p[:, None]
+        if bool((inflated == 1).all()):
+            logarithms = ways + torch.xlogy(hits, p) + torch.xlogy(misses, 1 - p)
+        else:
+            right, wrong = (one.clamp(min=1e-9) for one in (p * size, (1 - p) * size))
+            logarithms = ways + _log_beta(hits + right, misses + wrong) - _log_beta(right, wrong)
         cumulated = logarithms.exp().cumsum(dim=1)
         return torch.searchsorted(cumulated, uniform).to(rows).minimum(n)
 
     return quantiles
+
+
+def _log_beta(a: Tensor, b: Tensor) -> Tensor:
+    return torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
 
 
 def crossing(function: Callable[[float], float]) -> float:

@@ -67,11 +67,20 @@ class Groups(NamedTuple):
             off: Their losses minus the mean, (m,).
         """
         whole = self.totals(weights)[self.number[: len(weights)]]
+        return weights + self.correlation(weights, off) * (whole - weights)
+
+    def correlation(self, weights: Tensor, off: Tensor) -> float:
+        """Return the correlation ρ of the losses of two rows of one group, in [0, 1].
+
+        Args:
+            weights: Weights a of the labelled rows, (m,).
+            off: Their losses minus the mean, (m,).
+        """
+        whole = self.totals(weights)[self.number[: len(weights)]]
         moved = weights * off
         apart = float((moved * off) @ (whole - weights))  # the same if pairs were equal
         together = float(self.totals(moved).square().sum() - moved.square().sum())
-        correlation = min(1.0, max(0.0, together / apart)) if apart > 0 else 1.0
-        return weights + correlation * (whole - weights)
+        return min(1.0, max(0.0, together / apart)) if apart > 0 else 1.0
 
 
 def groups_of(
