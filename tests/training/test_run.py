@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dessl import Batches, SemiData, draw_labels
+from dessl import Batches, SemiData, TrainPlan, draw_labels
 from dessl.data import LabelDraw
+from dessl.objective import RiskKind
 from dessl.surrogates import (
     SURROGATES,
     Combine,
@@ -296,3 +298,18 @@ def test_a_run_on_the_cpu_seeds_no_gpu(
     run = PopulationRun(0, LabelDraw(rows[:8], rows[:0], rows[8:]))
     train_population(make_model, Entropy(), data, [run], make_plan())
     assert seeds == []
+
+
+@pytest.mark.parametrize("risk", ["debiased", "complete_case"])
+def test_slow_batch_statistics_behind_pseudo_labels_are_warned_of(risk: RiskKind) -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, momentum=0.001), nn.Linear(64, 2))
+
+    x = torch.randint(256, (20, 1, 8, 8), dtype=torch.uint8)
+    data = SemiData(x, torch.arange(20) % 3 - 1)
+    plan = TrainPlan(steps=1, labelled_batch=4, unlabelled_batch=4, risk=risk)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(network, FixMatch(targets="apart"), data, plan)
+    found = [str(one.message) for one in caught if "momentum of 0.001" in str(one.message)]
+    assert len(found) == (risk == "debiased")

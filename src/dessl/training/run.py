@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.data import SemiData
-from dessl.risk import RISKS
 from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
+from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
 from dessl.surrogates.weak_to_strong import slow_statistics
@@ -118,8 +118,8 @@ def train(
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
-        if RISKS[plan.risk].unlabelled and (warning := slow_statistics(model, surrogate)):
-            warnings.warn(warning, UserWarning, stacklevel=2)
+        if RISKS[plan.risk].unlabelled and (said := slow_statistics(model, surrogate)):
+            warnings.warn(said, UserWarning, stacklevel=2)
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
