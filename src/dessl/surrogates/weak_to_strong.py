@@ -109,7 +109,7 @@ def slow_statistics(model: nn.Module, surrogate: Surrogate) -> str | None:
     'BatchNorm has a momentum of 0.001,'
     >>> slow_statistics(slow, FixMatch(targets="joint"))
     """
-    if not any(isinstance(p, WeakToStrong) and p.targets == "apart" for p in surrogate.parts()):
+    if not any(getattr(part, "targets", "joint") == "apart" for part in surrogate.parts()):
         return None
     norms = (m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
     momenta = [norm.momentum or 0.0 for norm in norms if norm.track_running_stats]
