@@ -174,7 +174,9 @@ def main() -> None:
                 place = Path(folder) / "found.json"
                 words = ["--rows", str(rows), "--methods", method, "--one", str(place)]
                 subprocess.run([sys.executable, __file__, *words], check=True)
-                series[str(rows)] = json.loads(place.read_text())
+                series[str(rows)] = found = json.loads(place.read_text())
+            if "scores" in found:
+                results.setdefault("scores", {})[str(rows)] = found.pop("scores")
             print(method, rows, series[str(rows)], flush=True)
             results["machine"] = machine(threads=1)
             options.out.write_text(json.dumps(results, indent=1) + "\n")
