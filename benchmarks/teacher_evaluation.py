@@ -10,11 +10,11 @@ rows and 10,000 others are drawn from them with replacement, 1,000 times, and ea
 mean squared error is divided by that of the mean over the gold rows. Metrics: accuracy, and
 cross-entropy with each row's loss at most −log 0.01. Estimates:
 
-answers alone     mean_U H, not debiased
-λ = 1             answers count as labels, debiased
-fitted λ          dessl.theory.optimal_lambda, which may be negative
-own               H from the model's own probabilities, λ in [0, 1]: what ``estimate_metric`` does
-answers and own   both, by least squares
+answers alone             mean_U H, not debiased
+debiased, full weight     λ = 1: answers count as labels
+debiased, fitted weight   dessl.theory.optimal_lambda, which may be negative
+own probabilities         H from the model itself, λ in [0, 1], as in ``estimate_metric``
+both                      answers and own probabilities, by least squares
 
     PYTHONPATH=src python benchmarks/teacher_evaluation.py
 """
@@ -43,7 +43,13 @@ RESULTS = Path(__file__).parent / "results"
 SETS = ("digits", "breast_cancer", "overlap", "blobs", "moons", "hostile", "checkers")
 GOLD, UNLABELLED, TRAINED_ON, DRAWS = (100, 300), 10_000, 100, 1_000
 SHOWN = ("accuracy", "cross_entropy")
-ESTIMATES = ("answers alone", "λ = 1", "fitted λ", "own", "answers and own")
+ESTIMATES = (
+    "answers alone",
+    "debiased, full weight",
+    "debiased, fitted weight",
+    "own probabilities",
+    "both",
+)
 
 
 def population(name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -16,13 +16,15 @@ def test_an_informative_expectation_helps_and_noise_does_no_harm(evaluation: Mod
     loss = g.normal(size=3000)
     near, noise = loss + 0.5 * g.normal(size=3000), 3 * g.normal(size=3000)
     found = evaluation.errors(loss, near, noise, 100, 200, seed=0)
-    assert found["λ = 1"] == pytest.approx(0.5, abs=0.1)
-    assert found["fitted λ"] < found["λ = 1"]  # the best λ is 1 / 1.25
-    assert found["own"] == pytest.approx(1.0, abs=0.05)
-    assert found["answers and own"] == pytest.approx(found["fitted λ"], abs=0.05)
+    assert found["debiased, full weight"] == pytest.approx(0.5, abs=0.1)
+    assert (
+        found["debiased, fitted weight"] < found["debiased, full weight"]
+    )  # the best λ is 1 / 1.25
+    assert found["own probabilities"] == pytest.approx(1.0, abs=0.05)
+    assert found["both"] == pytest.approx(found["debiased, fitted weight"], abs=0.05)
     against = evaluation.errors(loss, -near, noise, 100, 200, seed=0)
-    assert against["fitted λ"] == pytest.approx(found["fitted λ"])
-    assert against["λ = 1"] > 1.5
+    assert against["debiased, fitted weight"] == pytest.approx(found["debiased, fitted weight"])
+    assert against["debiased, full weight"] > 1.5
 
 
 def test_tables_have_geometric_means_and_ranges(
@@ -37,7 +39,7 @@ def test_tables_have_geometric_means_and_ranges(
         ]
 
     tables = evaluation.summary([*records("moons", 0.5), *records("digits", 2.0)])
-    one = tables["accuracy, 100 gold rows"]["good"]["fitted λ"]
+    one = tables["accuracy, 100 gold rows"]["good"]["debiased, fitted weight"]
     assert (one["mean"], one["low"], one["high"]) == (pytest.approx(1.0), 0.5, 2.0)
     assert (one["settings"], one["below"]) == (2, 1)
     page = evaluation.page({"tables": tables}, 1000)
