@@ -68,8 +68,8 @@ from outside_teacher_pool_report import (
     TRIAL,
     WITHOUT,
     page,
-    run,
     summary,
+    table_of_runs,
 )
 
 GOLD_LABELS = (100, 300)
@@ -276,8 +276,7 @@ def main() -> None:
         found = summary(records, earlier)
         write_whole(place, json.dumps(found, indent=1) + "\n")
         write_whole(options.out / "outside_teacher_pool.md", page(found))
-        lines = ",\n".join(json.dumps(run(one)) for one in records)
-        write_whole(options.out / "outside_teacher_pool_runs.json", f"[\n{lines}\n]\n")
+        write_whole(options.out / "outside_teacher_pool_runs.csv", table_of_runs(records))
 
 
 if __name__ == "__main__":

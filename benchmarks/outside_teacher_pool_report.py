@@ -1,5 +1,7 @@
 """What the cells of outside_teacher_pool.py say: means, differences, and what the gate kept."""
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -68,7 +70,7 @@ def summary(records: Sequence[Record], earlier: Mapping[str, Any] | None = None)
         records: The runs.
         earlier: Worlds of an earlier summary, kept where no run replaces them.
     """
-    worlds = dict(earlier or {})
+    worlds: dict[str, Any] = {}
     for where, some in groups(records).items():
         worlds[where] = {
             "cells": len(some),
@@ -86,7 +88,8 @@ def summary(records: Sequence[Record], earlier: Mapping[str, Any] | None = None)
         if gate := kept(some):
             worlds[where]["gate"] = gate
     compared = {f"{a} - {b}": by_cell(records, a, b) for a, b in PAIRS}
-    return {"machine": machine(), "worlds": worlds, "compared": compared}
+    before = {where: one for where, one in (earlier or {}).items() if where not in worlds}
+    return {"machine": machine(), "worlds": before | worlds, "compared": compared}
 
 
 def kept(records: Sequence[Record]) -> dict[str, Any]:
@@ -110,25 +113,29 @@ def kept(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def run(one: Record) -> dict[str, Any]:
-    """One run as it is committed: its scores and the gate's numbers, five digits each."""
-    words = ("kept", "sure", "gain", "standard_error", "gain_over_alone", "answers_weight")
-    return {
-        **{name: one[name] for name in ("data", "n_gold", "teacher", "draw")},
-        "seconds": round(one["seconds"]),
-        "cross_entropy": {n: round(s["cross_entropy"], 5) for n, s in one["scores"].items()},
-        "accuracy": {n: round(s["accuracy"], 4) for n, s in one["scores"].items()},
-        "gate": {
-            name: {word: _rounded(one["choices"][name].get(word)) for word in words}
-            for name in (STUDENT, ANSWERS)
-        },
-    }
+    """One run as a line of a table: its cross-entropies and the gate's numbers."""
+    line = {name: one[name] for name in ("data", "n_gold", "teacher", "draw")}
+    line["seconds"] = round(one["seconds"])
+    line |= {name: round(each["cross_entropy"], 5) for name, each in one["scores"].items()}
+    for name in (STUDENT, ANSWERS):
+        gate = one["choices"][name]
+        line[f"{name}: verdict"] = (
+            "help" if gate["sure"] else "used" if gate["kept"] else "not used"
+        )
+        line[f"{name}: gain"] = f"{gate['gain'][0]:.4g}"
+        line[f"{name}: standard error"] = f"{gate['standard_error']:.4g}"
+        line[f"{name}: weight of answers"] = round(gate["answers_weight"], 3)
+    return line
 
 
-def _rounded(value: Any) -> Any:
-    """Numbers, also in a list, with five digits; anything else as it is."""
-    if isinstance(value, list):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+def table_of_runs(records: Sequence[Record]) -> str:
+    """All runs as CSV."""
+    lines = [run(one) for one in records]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
 
 
 def page(found: dict[str, Any]) -> str:
