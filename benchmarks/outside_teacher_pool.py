@@ -252,6 +252,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the summary")
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="*", help="data sets to run")
+    parser.add_argument("--where", default="", help="the machine of the runs, if not this one")
     parser.add_argument("--part", default="1/1", help="i/n: one of n processes")
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="start no cell after so many minutes"
@@ -273,7 +274,7 @@ def main() -> None:
     if records and options.out:
         place = options.out / "outside_teacher_pool.json"
         earlier = json.loads(place.read_text())["worlds"] if place.exists() else {}
-        found = summary(records, earlier)
+        found = summary(records, earlier, options.where)
         write_whole(place, json.dumps(found, indent=1) + "\n")
         write_whole(options.out / "outside_teacher_pool.md", page(found))
         write_whole(options.out / "outside_teacher_pool_runs.csv", table_of_runs(records))

@@ -19,6 +19,7 @@ from outside_teacher_gaps import (
     better,
     mean_over,
     of_teachers,
+    only,
     worse,
 )
 from outside_teacher_gaps import difference as by_cell
@@ -31,8 +32,14 @@ STUDENT, ANSWERS = "student", "student with answers"
 BEFORE, WITHOUT = "networks alone", "student, without answers"
 METHODS = (DEFAULT, STUDENT, ANSWERS, f"{STUDENT}, {BEFORE}", f"{ANSWERS}, {BEFORE}")
 MORE = (GOLD, TEACHER, WITHOUT)  # in runs of today, not in the earlier ones
-PAIRS = tuple(
-    (ours, theirs) for ours in (STUDENT, ANSWERS) for theirs in (GOLD, TEACHER, DEFAULT, WITHOUT)
+PAIRS = (
+    *(
+        (ours, theirs)
+        for ours in (STUDENT, ANSWERS)
+        for theirs in (GOLD, TEACHER, DEFAULT, WITHOUT)
+    ),
+    (WITHOUT, GOLD),
+    (DEFAULT, GOLD),
 )
 FEWEST = 100  # gold labels of a world that is named by its teacher alone
 
@@ -63,21 +70,24 @@ def difference(records: Sequence[Record], a: str, b: str) -> dict[str, float]:
     return {"mean": mean, "low": low, "high": high, "cells": len(each), "lower": lower}
 
 
-def summary(records: Sequence[Record], earlier: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def summary(
+    records: Sequence[Record], earlier: Mapping[str, Any] | None = None, where: str = ""
+) -> dict[str, Any]:
     """All tables as numbers.
 
     Args:
         records: The runs.
         earlier: Worlds of an earlier summary, kept where no run replaces them.
+        where: The machine of the runs, if it is not this one.
     """
     worlds: dict[str, Any] = {}
-    for where, some in groups(records).items():
-        worlds[where] = {
+    for name, some in groups(records).items():
+        worlds[name] = {
             "cells": len(some),
             "cross_entropy": {
-                name: float(np.mean([one["scores"][name]["cross_entropy"] for one in some]))
-                for name in (*METHODS, *MORE)
-                if all(name in one["scores"] for one in some)
+                model: float(np.mean([one["scores"][model]["cross_entropy"] for one in some]))
+                for model in (*METHODS, *MORE)
+                if all(model in one["scores"] for one in some)
             },
             "student - default": difference(some, STUDENT, DEFAULT),
             "networks alone - default": difference(some, f"{STUDENT}, {BEFORE}", DEFAULT),
@@ -86,10 +96,17 @@ def summary(records: Sequence[Record], earlier: Mapping[str, Any] | None = None)
             "answers - networks alone": difference(some, ANSWERS, f"{ANSWERS}, {BEFORE}"),
         }
         if gate := kept(some):
-            worlds[where]["gate"] = gate
+            worlds[name]["gate"] = gate
     compared = {f"{a} - {b}": by_cell(records, a, b) for a, b in PAIRS}
-    before = {where: one for where, one in (earlier or {}).items() if where not in worlds}
-    return {"machine": machine(), "worlds": before | worlds, "compared": compared}
+    before = {name: one for name, one in (earlier or {}).items() if name not in worlds}
+    return {
+        "machine": {"runs": where, "collected": machine()} if where else machine(),
+        "runs": len(records),
+        "seconds": round(sum(one.get("seconds", 0) for one in records)),
+        "worlds": before | worlds,
+        "shuffled": kept(only(records, "shuffled")),
+        "compared": compared,
+    }
 
 
 def kept(records: Sequence[Record]) -> dict[str, Any]:
@@ -147,7 +164,8 @@ def page(found: dict[str, Any]) -> str:
         "`benchmarks/outside_teacher_pool.py`; cross-entropy of test rows, means over the runs.",
         "How the model without answers is chosen was changed after a look at draws 0 and 1 of the",
         "cells by teacher. By default a teacher has 100 gold labels of each of four data sets;",
-        "others are wine with 60, and blobs, checkers and digits with 100 and 300 gold labels.",
+        "others are wine with 60, and blobs, checkers and digits with 100 and 300 gold labels,",
+        "with fewer draws, and not the same number for all teachers: compare within a line.",
     ]
     if earlier:
         lines += [f"The default of {', '.join(earlier)} is that of commit c0ca0c5."]
@@ -213,6 +231,10 @@ def gate(found: dict[str, Any]) -> list[str]:
             both = [one["gate"][name] for name in (STUDENT, ANSWERS)]
             shares = " | ".join(f"{g['used_share']} | {g['help_share']}" for g in both)
             lines.append(f"| {where} | {both[0]['runs']} | {shares} |")
+    if found["shuffled"]:
+        every = [found["shuffled"][name] for name in (STUDENT, ANSWERS)]
+        shares = " | ".join(f"{g['used_share']} | {g['help_share']}" for g in every)
+        lines.append(f"| all runs with shuffled answers | {every[0]['runs']} | {shares} |")
     return lines
 
 
