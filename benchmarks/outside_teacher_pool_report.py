@@ -246,6 +246,7 @@ def verdicts(found: dict[str, Any]) -> list[str]:
     }
     seen = sorted({cell.split(", ")[2] for cell in next(iter(compared.values()))})
     kinds = {
+        "all teachers": seen,
         f"teachers that must do no harm ({', '.join(HARMLESS)})": HARMLESS,
         "biased teachers, five strengths": CORRECTABLE,
         **{teacher: (teacher,) for teacher in seen},
