@@ -1,9 +1,11 @@
-r"""Is a model with a teacher's answers better than the default without them?
+r"""Is a model with a teacher's answers better than gold labels, the default, and the teacher?
 
-Three models from the same gold labels and unlabelled rows: the default (DeSSLClassifier: networks
-pooled with graph, linear, trees, kernel and Gaussians), the student of ``learn_from_answers``, and
-the student with the teacher's answers to test rows. The student has the same models in its pool;
-*networks alone* is the same student without them, from the same networks.
+Models from the same gold labels and unlabelled rows: the gold-only networks (complete case), the
+default (DeSSLClassifier: networks pooled with graph, linear, trees, kernel and Gaussians), networks
+that imitate the teacher and see no gold label (teacher only), the student of
+``learn_from_answers``, and the student with the teacher's answers to test rows. The student has the
+default's models in its pool; *networks alone* is the same student without them, from the same
+networks, and *without answers* is what it would be if the gate had kept no answers.
 
 Worlds: two of a trial user, *embeddings* (Gaussian classes in 32 columns, 300 gold labels) and
 *digits-trial* (150), whose teachers name classes and confuse some; and cells of outside_teacher.py.
@@ -13,9 +15,16 @@ chosen after a look at draws 0 and 1 of the cells (before, the lower out-of-fold
 student of hostile, shuffled, draw 1 had .428, now .382); the other draws came later. *Networks
 alone* follows the same rule.
 
-One JSON file a cell in --cells; a cell that has its file is not run again.
+Ten draws of four data sets with 100 gold labels come first, then as many with 300, then more draws
+of shuffled answers, for the rate at which the gate keeps them, then other data sets. What no
+teacher changes is trained once for the teachers of a data set, number of gold labels and draw.
+
+One JSON file a cell in --cells; a cell that has its file is not run again. --part 2/10 runs every
+tenth draw of a data set, from the second. --out keeps the tables of worlds without a file.
 
     PYTHONPATH=src python benchmarks/outside_teacher_pool.py --cells CELLS --minutes 9 \
+        --part 1/10
+    PYTHONPATH=src python benchmarks/outside_teacher_pool.py --cells CELLS --minutes 0 \
         --out benchmarks/results
 """
 
@@ -24,8 +33,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +44,38 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dessl import DeSSLClassifier
 from dessl._files import write_whole
 from dessl.data import SemiData
-from dessl.evaluation import mean_interval
 from dessl.teachers import Taught
-from dessl.teachers.fold_networks import NetworkSetting, Trained
+from dessl.teachers.answers import as_answers
+from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import decided, students_of
-from machine import machine
+from dessl.teachers.taught_report import Choice
 from outside_teacher import MOST_TEST, Cell, answers_of, rows_of
+from outside_teacher_gaps import CORRECTABLE, HARMLESS
+from outside_teacher_pool_report import (
+    ANSWERS,
+    BEFORE,
+    DEFAULT,
+    GOLD,
+    SETS,
+    STUDENT,
+    TEACHER,
+    TRIAL,
+    WITHOUT,
+    page,
+    summary,
+    table_of_runs,
+)
 
-TRIAL = {"embeddings": 300, "digits-trial": 150}
-CELLS = {("overlap", 100), ("moons", 100), ("hostile", 100), ("breast_cancer", 100)}
-TEACHERS = ("shuffled", "inverted", "overconfident", "biased 0.6", "good")
-DEFAULT, STUDENT, ANSWERS = "default", "student", "student with answers"
-BEFORE = "networks alone"
-METHODS = (DEFAULT, STUDENT, ANSWERS, f"{STUDENT}, {BEFORE}", f"{ANSWERS}, {BEFORE}")
+GOLD_LABELS = (100, 300)
+OTHER_SETS = (("wine", 60), *((n, k) for k in GOLD_LABELS for n in ("blobs", "checkers", "digits")))
+TEACHERS = (*HARMLESS, *CORRECTABLE, "good")
+DRAWS, SHUFFLED_DRAWS = 10, 30
 
 
 def world(name: str, draw: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,12 +124,22 @@ def measured(cell: Cell) -> dict[str, Any]:
     began = time.perf_counter()
     x, y, said, n_test = cell_rows(cell)
     new = slice(n_test)
-    p, school, students, imitators = trained(cell, x, y, said, n_test)
-    found, reports = {DEFAULT: p.log()}, {}
+    default, school = without_teacher(cell._replace(teacher=""))
+    school = asked(school, said[n_test:])
+    students, imitators = students_of(school), school.imitators()
+    rows = school.space(x[new])
+    found = {
+        GOLD: ensemble_log_p([one.network for one in school.networks.singles], rows),
+        DEFAULT: default,
+        TEACHER: ensemble_log_p(imitators[0], rows),
+    }
+    reports: dict[str, Choice | None] = {}
     for end, its in (("", school), (f", {BEFORE}", replace(school, others=None))):
         taught = decided(its, students, imitators, at_prediction=True)
         if end:
             taught = without_second_gate(taught)
+        else:
+            found[WITHOUT] = without_answers(taught, school).predict_log_proba(x[new])
         found[STUDENT + end] = taught.predict_log_proba(x[new])
         found[ANSWERS + end] = taught.predict_log_proba(x[new], said[new])
         reports[STUDENT + end] = taught.report.student
@@ -117,34 +151,61 @@ def measured(cell: Cell) -> dict[str, Any]:
         }
         for name, log_p in found.items()
     }
-    choices = {
-        name: {
-            "kept": one.kept,
-            "without": one.without_loss,
-            "pooled": one.pooled_loss,
-            "accuracy": [one.accuracy.value, one.accuracy.low, one.accuracy.high],
-            "averaging": one.averaging,
-            "weights": {n: w for n, w in zip(one.members, one.used, strict=True) if w},
-        }
-        for name, one in reports.items()
-    }
+    choices = {name: verdict(one) for name, one in reports.items() if one is not None}
     seconds = time.perf_counter() - began
     facts = {"scores": scores, "choices": choices, "seconds": seconds}
     return {**cell._asdict(), "n_test": n_test, **facts}
 
 
-def trained(
-    cell: Cell, x: Tensor, y: Tensor, said: Tensor, n_test: int
-) -> tuple[Tensor, School, dict[str, list[Trained]], list[list[nn.Module]]]:
-    """The default's probabilities of test rows, then what a student's pool is made of."""
+def verdict(one: Choice) -> dict[str, Any]:
+    """What the gate decided, and by which numbers."""
+    more = one.gain_over_alone
+    return {
+        "kept": one.kept,
+        "sure": one.sure,
+        "without": one.without_loss,
+        "pooled": one.pooled_loss,
+        "gain": [one.gain.value, one.gain.low, one.gain.high],
+        "standard_error": one.standard_error,
+        "gain_over_alone": more and [more.value, more.low, more.high],
+        "answers_weight": one.answers_weight,
+        "accuracy": [one.accuracy.value, one.accuracy.low, one.accuracy.high],
+        "averaging": one.averaging,
+        "weights": {n: w for n, w in zip(one.members, one.used, strict=True) if w},
+    }
+
+
+@lru_cache(maxsize=1)
+def without_teacher(cell: Cell) -> tuple[Tensor, School]:
+    """What no teacher changes: the default's log-probabilities of test rows, and the networks.
+
+    The answers of the school are those of a good teacher; see :func:`asked`.
+    """
+    named = "confuses classes" if cell.data in TRIAL else "good"
+    x, y, said, n_test = cell_rows(cell._replace(teacher=named))
     labels = y[n_test:].clone()
     labels[cell.n_gold :] = -1
     names = [str(number) for number in range(int(y.max()) + 1)]
     default = DeSSLClassifier(random_state=cell.draw).fit(x[n_test:].numpy(), labels.numpy())
     data = SemiData(x[n_test:], labels, class_names=names)
     school = School.of(data, said[n_test:], NetworkSetting(), cell.draw)
-    p = torch.as_tensor(default.predict_proba(x[:n_test].numpy()))
-    return p, school, students_of(school), school.imitators()
+    return torch.as_tensor(default.predict_proba(x[:n_test].numpy())).log(), school
+
+
+def asked(school: School, said: Tensor) -> School:
+    """The same rows and networks with another teacher's answers."""
+    answers = as_answers(said, school.class_names, len(school.x))
+    own = tuple(one.taken(school.gold_rows) for one in answers)
+    networks = replace(school.networks, gold=replace(school.networks.gold, answers=own))
+    return replace(school, answers=answers, networks=networks)
+
+
+def without_answers(taught: Taught, school: School) -> Taught:
+    """The student that would be kept if the gate had kept no answers."""
+    student = replace(taught.report.student, needed=math.inf)
+    report = replace(taught.report, student=student, with_answers=None)
+    others = school.others_fitted(report.used_members)
+    return replace(taught, report=report, listening=None, others=others)
 
 
 def without_second_gate(taught: Taught) -> Taught:
@@ -155,102 +216,33 @@ def without_second_gate(taught: Taught) -> Taught:
 
 
 def cells(draws: int) -> list[Cell]:
-    """All cells, draw after draw, the trial's worlds first."""
-    return [
-        cell
+    """All cells, draw after draw: few gold labels, many, more of shuffled answers, other sets."""
+    trial = [Cell(*one, "confuses classes", draw) for draw in range(draws) for one in TRIAL.items()]
+    first = [
+        Cell(name, n, teacher, draw)
+        for n in GOLD_LABELS
         for draw in range(draws)
-        for cell in (
-            *(Cell(name, n, "confuses classes", draw) for name, n in TRIAL.items()),
-            *(Cell(*one, teacher, draw) for teacher in TEACHERS for one in sorted(CELLS)),
-        )
+        for name in SETS
+        for teacher in TEACHERS
     ]
-
-
-def groups(records: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Records by world: each trial world, then the other cells by their teacher."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in records:
-        where = one["data"] if one["data"] in TRIAL else f"teacher: {one['teacher']}"
-        found.setdefault(where, []).append(one)
-    return found
-
-
-def difference(records: Sequence[dict[str, Any]], a: str, b: str) -> dict[str, float]:
-    """Cross-entropy of model a minus that of b, mean with a 95 % interval over the cells."""
-    each = [
-        one["scores"][a]["cross_entropy"] - one["scores"][b]["cross_entropy"] for one in records
+    more = range(DRAWS, SHUFFLED_DRAWS if draws >= DRAWS else DRAWS)
+    useless = [Cell(name, GOLD_LABELS[0], "shuffled", draw) for draw in more for name in SETS]
+    others = [
+        Cell(*one, teacher, draw)
+        for draw in range(draws)
+        for one in OTHER_SETS
+        for teacher in TEACHERS
     ]
-    mean, low, high = float(np.mean(each)), math.nan, math.nan
-    if len(each) > 1:
-        half = mean_interval(each).half_width
-        low, high = mean - half, mean + half
-    lower = sum(value < 0 for value in each)
-    return {"mean": mean, "low": low, "high": high, "cells": len(each), "lower": lower}
+    return [*trial, *first, *useless, *others]
 
 
-def summary(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All tables as numbers."""
-    by_world = {
-        where: {
-            "cells": len(some),
-            "cross_entropy": {
-                name: float(np.mean([one["scores"][name]["cross_entropy"] for one in some]))
-                for name in METHODS
-            },
-            "student - default": difference(some, STUDENT, DEFAULT),
-            "networks alone - default": difference(some, f"{STUDENT}, {BEFORE}", DEFAULT),
-            "student - networks alone": difference(some, STUDENT, f"{STUDENT}, {BEFORE}"),
-            "answers - student": difference(some, ANSWERS, STUDENT),
-            "answers - networks alone": difference(some, ANSWERS, f"{ANSWERS}, {BEFORE}"),
-        }
-        for where, some in groups(records).items()
-    }
-    return {"machine": machine(), "worlds": by_world}
-
-
-def page(found: dict[str, Any]) -> str:
-    """The tables as Markdown."""
-    lines = [
-        "# The default without answers, and a student of a teacher's answers",
-        "",
-        "`benchmarks/outside_teacher_pool.py`; cross-entropy of test rows, means over the cells.",
-        "How the model without answers is chosen was changed after a look at draws 0 and 1 of the",
-        "cells by teacher. The default is that of commit c0ca0c5.",
-        "",
-        "| world or teacher | cells | default | student | with answers | student, networks alone |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for where, one in found["worlds"].items():
-        ce = one["cross_entropy"]
-        shown = [DEFAULT, STUDENT, ANSWERS, f"{STUDENT}, {BEFORE}"]
-        numbers = " | ".join(f"{ce[name]:.3f}" for name in shown)
-        lines.append(f"| {where} | {one['cells']} | {numbers} |")
-    lines += [
-        "",
-        "## Differences",
-        "",
-        "Mean (95 % over the cells; how many are lower). *Networks alone* is the student without",
-        "the default pool's models.",
-        "",
-        "| world or teacher | student − default | networks alone − default | student − networks "
-        "alone | with answers − student | with answers − networks alone with answers |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for where, one in found["worlds"].items():
-        names = (
-            "student - default",
-            "networks alone - default",
-            "student - networks alone",
-            "answers - student",
-            "answers - networks alone",
-        )
-        lines.append(f"| {where} | {' | '.join(_shown(one[name]) for name in names)} |")
-    return "\n".join([*lines, ""])
-
-
-def _shown(one: dict[str, float]) -> str:
-    mean, low, high = (f"{one[part]:+.3f}".replace("-", "−") for part in ("mean", "low", "high"))
-    return f"{mean} ({low} to {high}; {one['lower']} of {one['cells']})"
+def in_part(wanted: list[Cell], part: str) -> Iterator[Cell]:
+    """Every n-th draw of a data set with all its teachers, from the i-th, for part i/n."""
+    first, n = map(int, part.split("/"))
+    draws = groupby(wanted, lambda cell: (cell.data, cell.n_gold, cell.draw))
+    for number, (_, some) in enumerate(draws):
+        if number % n == first - 1:
+            yield from some
 
 
 def main() -> None:
@@ -258,15 +250,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cells", type=Path, required=True, help="folder of one file a cell")
     parser.add_argument("--out", type=Path, help="folder of the summary")
-    parser.add_argument("--draws", type=int, default=6)
+    parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="*", help="data sets to run")
-    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("--where", default="", help="the machine of the runs, if not this one")
+    parser.add_argument("--part", default="1/1", help="i/n: one of n processes")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="start no cell after so many minutes"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.cells.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     wanted = [c for c in cells(options.draws) if not options.only or c.data in options.only]
-    for cell in wanted:
+    for cell in in_part(wanted, options.part):
         place = options.cells / cell.file
         if not place.exists() and time.monotonic() < end:
             found = measured(cell)
@@ -276,9 +272,12 @@ def main() -> None:
     files = [options.cells / cell.file for cell in wanted]
     records = [json.loads(file.read_text()) for file in files if file.exists()]
     if records and options.out:
-        found = summary(records)
-        write_whole(options.out / "outside_teacher_pool.json", json.dumps(found, indent=1) + "\n")
+        place = options.out / "outside_teacher_pool.json"
+        earlier = json.loads(place.read_text())["worlds"] if place.exists() else {}
+        found = summary(records, earlier, options.where)
+        write_whole(place, json.dumps(found, indent=1) + "\n")
         write_whole(options.out / "outside_teacher_pool.md", page(found))
+        write_whole(options.out / "outside_teacher_pool_runs.csv", table_of_runs(records))
 
 
 if __name__ == "__main__":

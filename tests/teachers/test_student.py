@@ -162,6 +162,7 @@ def test_the_models_of_the_default_pool_join_with_and_without_the_answers() -> N
     assert choice.without_loss < taught("good").report.student.without_loss
     assert [name.split()[0] for name in choice.members[4:]] == list(DEFAULT)
     assert not any(choice.weights_without[2:4])  # student and imitation
+    assert choice.answers_weight == pytest.approx(sum(choice.weights[2:4]))
     used = {name for name, weight in zip(choice.members, choice.used, strict=True) if weight}
     assert set(found.others) >= used - set(choice.members[:4])
     assert found.report.with_answers is not None

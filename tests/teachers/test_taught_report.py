@@ -47,6 +47,10 @@ def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
         ({"standard_error": 0.2}, False, "gave no gain of more than 1 standard error, so only"),
         ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain of more than 1"),  # equal
         ({"pooled_loss": 0.6}, False, "did not help, so only gold labels and unlabelled rows"),
+        ({"answers_weight": 0.6}, True, "The answers help"),
+        ({"answers_weight": 0.0}, False, "The answers got no weight, so only gold labels and"),
+        ({"answers_weight": 1e-5}, False, "The answers got no weight"),
+        ({"pooled_loss": 0.6 - 3e-9, "standard_error": 1e-9}, False, "help, so only"),  # rounding
         ({"pooled_loss": 0.7, "weights_without": (1.0, 0.0, 0.0)}, False, "so gold labels alone"),
     ],
 )
@@ -55,6 +59,11 @@ def test_answers_are_used_where_they_help(change: dict[str, Any], kept: bool, sa
     assert choice.kept is kept
     assert choice.used == (choice.weights if kept else choice.weights_without)
     assert says in choice.why
+
+
+def test_a_gain_of_rounding_is_shown_as_no_change() -> None:
+    why = made(pooled_loss=0.6 - 3e-9, standard_error=1e-9, answers_weight=0.0).why
+    assert "change 0.000 (95 % interval 0.000 to 0.000)" in why
 
 
 def test_weights_of_nearly_nothing_are_not_named() -> None:

@@ -3,13 +3,15 @@
     w = argmin_{w ≥ 0}  CE(softmax Σ_m w_m log p_m) + 3/n (Σw − 1)² + 0.5/n Σ_{m>0} w_m²
 
 The weights for a gold row, and the settings of the other models, are fitted without its fold. The
-pool with answers is kept if its cross-entropy is below that of the pool without them by one
-standard error; one that takes answers as input must also be better than what is kept without it.
-The pool without answers is kept unless the gold-only networks alone are better by one.
+pool with answers is kept if a member that uses them has a weight, and if its cross-entropy is below
+that of the pool without them by one standard error; one that takes answers as input must also be
+better than what is kept without it. The pool without answers is kept unless the gold-only networks
+alone are better by one.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ from dessl.teachers.taught_report import Choice, Interval, passes
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties on Σw − 1, and on all weights but the gold-only networks'
 NEEDED = 1.0  # standard errors by which the pool must be better
+UNKNOWN = Interval(math.nan, math.nan, math.nan)  # until it is decided what is kept
 WITHOUT = (0, 1)  # networks of the pool that use no teacher: gold-only ones, self-taught student
 
 
@@ -57,16 +60,11 @@ def evaluated(
     if alone is not None:
         falls.append(losses(alone[:n], gold.y) - found[2])
     errors = [_standard_error(fall) for fall in falls]
-    better = all(
-        passes(float(fall.mean()), error, NEEDED) for fall, error in zip(falls, errors, strict=True)
-    )
-    instead = predicted[base] if alone is None else alone
-    p = (predicted[2] if better else instead).exp()
-    accuracy = estimate_metric("accuracy", p[:n], gold.y, p[n:], check_shift=False)
     members = _pools(len(networks), len(names))
+    weights = _weights(logs[:, heard], gold.y[heard], members[2], len(names))
     choice = Choice(
         members=("gold only", *parts.names, *names),
-        weights=tuple(_weights(logs[:, heard], gold.y[heard], members[2], len(names)).tolist()),
+        weights=tuple(weights.tolist()),
         weights_without=tuple(_weights(logs, gold.y, members[base], len(names)).tolist()),
         gold_only_loss=float(found[0].mean()),
         without_loss=float(found[base].mean()),
@@ -74,10 +72,19 @@ def evaluated(
         standard_error=errors[0],
         n=n,
         needed=NEEDED,
-        accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
-        accuracy_gold_rows=Interval(*accuracy.labelled_only),
+        accuracy=UNKNOWN,
+        accuracy_gold_rows=UNKNOWN,
         alone_loss=None if alone is None else float(losses(alone[:n], gold.y).mean()),
         alone_error=None if alone is None else errors[1],
+        answers_weight=float(weights[list(set(members[2]) - set(members[1]))].sum()),
+    )
+    instead = predicted[base] if alone is None else alone
+    p = (predicted[2] if choice.kept else instead).exp()
+    accuracy = estimate_metric("accuracy", p[:n], gold.y, p[n:], check_shift=False)
+    choice = replace(
+        choice,
+        accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
+        accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
     y = torch.cat([gold.y, gold.y.new_full((len(p) - n,), MISSING)])
     return choice, Evaluated(y, predicted[base], predicted[2])

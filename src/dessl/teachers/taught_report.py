@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from dessl._html import GREEN, GREY, card
-from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
+from dessl.evaluation.metrics.vocabulary import ROUNDING, digits_text, interval_digits
+from dessl.teachers.pool import LEAST_WEIGHT
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class TeacherQuality:
 
 
 def passes(gain: float, standard_error: float, needed: float) -> bool:
-    """The gate: whether a lower loss is large enough to count.
+    """The gate: whether a lower loss is large enough to count, and more than rounding.
 
-    >>> passes(0.01, 0.02, 0.0), passes(0.01, 0.02, 1.0), passes(0.0, 0.02, 0.0)
+    >>> passes(0.01, 0.02, 0.0), passes(0.01, 0.02, 1.0), passes(3e-9, 1e-9, 1.0)
     (True, False, False)
     """
-    return gain > needed * standard_error
+    return gain > needed * standard_error + ROUNDING
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Choice:
     measured against the model without them: the gold-only networks, pooled with a student of their
     own predictions of unlabelled rows and with the other models of gold labels and unlabelled rows,
     or alone if they are better. Answers at prediction time must also be better than what is kept
-    without them.
+    without them. Some member that uses the answers must have a weight.
 
     Attributes:
         members: Names of the pooled predictors; the first is the gold-only one.
@@ -104,6 +105,8 @@ class Choice:
         alone_error: Standard error of its paired difference from ``pooled_loss``.
         averaging: Share of new rows, estimated from unlabelled ones, that the mean over the folds
             gets right and a single network does not; added to both accuracies.
+        answers_weight: Sum of the weights of the members that use answers; None in reports of
+            earlier versions, which did not require one.
     """
 
     members: tuple[str, ...]
@@ -120,6 +123,7 @@ class Choice:
     alone_loss: float | None = None
     alone_error: float | None = None
     averaging: float = 0.0
+    answers_weight: float | None = None
 
     def averaged(self, by: float) -> "Choice":
         """The same, with accuracies of the mean over the folds instead of single networks."""
@@ -133,8 +137,19 @@ class Choice:
         return self._better_than_without and self._better_than_alone
 
     @property
+    def sure(self) -> bool:
+        """Whether the answers are used and every interval of their gain is above 0."""
+        more = self.gain_over_alone
+        return self.kept and self.gain.low > 0 and (more is None or more.low > 0)
+
+    @property
     def _better_than_without(self) -> bool:
-        return passes(self.without_loss - self.pooled_loss, self.standard_error, self.needed)
+        fall = self.without_loss - self.pooled_loss
+        return self._has_weight and passes(fall, self.standard_error, self.needed)
+
+    @property
+    def _has_weight(self) -> bool:
+        return self.answers_weight is None or self.answers_weight >= LEAST_WEIGHT
 
     @property
     def _better_than_alone(self) -> bool:
@@ -176,9 +191,8 @@ class Choice:
         )
         if more is not None and self.alone_loss != self.without_loss:
             found += f". The student alone has {self.alone_loss:.3f}; {_change(more)}"
-        sure = gain.low > 0 and (more is None or more.low > 0)
         bar = f" of more than {self.needed:g} standard error" if self.needed else ""
-        if self.kept and sure:
+        if self.sure:
             said = f"The answers help: {found}."
         elif self.kept:
             said = f"The answers are used, but the gain may be chance: {found}."
@@ -191,7 +205,9 @@ class Choice:
                 alone = "only gold labels and unlabelled rows are used"
             if more is not None:
                 alone = "they are not used as input"
-            nothing = "did not help" if gain.value <= 0 else f"gave no gain{bar}"
+            nothing = "did not help" if gain.value <= ROUNDING else f"gave no gain{bar}"
+            if not self._has_weight:
+                nothing = "got no weight"
             said = f"The answers {nothing}, so {alone}: {found}."
         counted = ", ".join(
             f"{name} {weight:.2f}"
@@ -203,7 +219,9 @@ class Choice:
 
 def _change(gain: Interval) -> str:
     """The change of the cross-entropy with its interval, in words."""
-    digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
+    digits = 3
+    if max(abs(gain.low), abs(gain.high)) > ROUNDING:
+        digits = max(3, interval_digits("cross_entropy", -gain.high, -gain.low, 0.0))
     change, low, high = (
         digits_text("cross_entropy", -value, digits, signed=True)
         for value in (gain.value, gain.high, gain.low)
