@@ -14,9 +14,10 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.errors import USER_ERRORS, complaint, resumable, writable_folder
+from dessl.cli.errors import TYPED, USER_ERRORS, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json
+from dessl.cli.together import is_launched
 
 if TYPE_CHECKING:  # modules that need torch are imported late, so that --help is fast
     import torch
@@ -41,6 +42,14 @@ ProfileOption = Annotated[
     ),
 ]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Number of splits; default: the profile's.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Number of processes that divide the runs among them and share the GPUs; pays if one "
+        "run does not keep the GPU busy. Start NVIDIA's MPS first.",
+    ),
+]
 Resume = Annotated[bool, typer.Option(help="Resume from the runs in the folder.")]
 Out = Annotated[
     Path | None,
@@ -56,6 +65,7 @@ def reproduce(
     profile: ProfileOption = "fast",
     device: Device = "auto",
     seeds: Seeds = None,
+    jobs: Jobs = 1,
     resume: Resume = True,
     out: Out = None,
     as_json: AsJson = False,
@@ -72,22 +82,48 @@ def reproduce(
     Example: dessl reproduce mnist --profile smoke
 
     Example: dessl reproduce all --profile smoke --out runs/smoke
+
+    Example: dessl reproduce consistency-cifar10 --jobs 4
     """
     if name == "list":
         show_experiments(as_json=as_json)
         return
-    from dessl_paper.catalogue import experiment_names
-
     where = device_named(device)
+    if jobs > 1 and not is_launched():
+        _experiments(name, profile, seeds)  # a wrong name is an error once, not in each process
+        _share(jobs, where, out or (RUNS if name == "all" else RUNS / name))
+        return
+    experiments = _experiments(name, profile, seeds)
     if name == "all":
-        experiments = [_experiment(each, profile, seeds) for each in experiment_names()]
         _run_all(experiments, out or RUNS, where, resume=resume, as_json=as_json)
         return
-    experiment = _experiment(name, profile, seeds)
+    (experiment,) = experiments
     folder = out or RUNS / name
     summary = _run(experiment, folder, where, resume=resume, as_json=as_json)
     if as_json:
         show_json(summary)
+
+
+def _share(jobs: int, device: "torch.device", out: Path) -> None:
+    """Run the same command in several processes; exit if one of them fails."""
+    from dessl_paper.jobs import has_mps, run_jobs
+
+    if device.type == "cuda" and not has_mps():
+        say(
+            "NVIDIA's MPS is not running, so the processes take turns on the GPU. To let them run "
+            "at the same time, stop this command, run nvidia-cuda-mps-control -d, and start again."
+        )
+    with resumable(out):
+        code = run_jobs(TYPED.get(), jobs)
+    if code:
+        raise typer.Exit(code)
+
+
+def _experiments(name: str, profile: Profile, seeds: int | None) -> "list[Experiment]":
+    from dessl_paper.catalogue import experiment_names
+
+    names = experiment_names() if name == "all" else [name]
+    return [_experiment(each, profile, seeds) for each in names]
 
 
 def _experiment(name: str, profile: Profile, seeds: int | None) -> "Experiment":

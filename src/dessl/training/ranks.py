@@ -31,6 +31,7 @@ T = TypeVar("T")
 PATIENCE = timedelta(hours=12)
 JOIN_TIMEOUT = timedelta(minutes=15)  # longest wait for all ranks to start
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+SHARED_GPUS = "DESSL_SHARED_GPUS"  # set: ranks that train separate runs may share a GPU
 _stores: list[Any] = []  # used by ranks without a group
 _apart: ContextVar[bool] = ContextVar("this rank works by itself", default=False)
 
@@ -102,8 +103,9 @@ def is_launched() -> bool:
 def process_group() -> Iterator[torch.device | None]:
     """Join the group that ``torchrun`` started this process in, for the block.
 
-    Yields the device of this rank, its own GPU if there are any; None if ``torchrun`` did not start
-    this process, or a group already exists. If another rank is lost or fails, and the error is not
+    Yields the device of this rank, its own GPU if there are any (or one that it shares, if
+    DESSL_SHARED_GPUS is set); None if ``torchrun`` did not start this process, or a group already
+    exists. If another rank is lost or fails, and the error is not
     caught, the script ends with one line instead of a traceback on each of the other ranks.
     """
     if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
@@ -112,7 +114,8 @@ def process_group() -> Iterator[torch.device | None]:
     device = _own_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    whole = device.type == "cuda" and not os.environ.get(SHARED_GPUS)  # NCCL needs whole GPUs
+    backend = "cpu:gloo,cuda:nccl" if whole else "gloo"
     store, own, size = _interruptible(lambda: next(rendezvous("env://", timeout=JOIN_TIMEOUT)))
     store = fresh_store(store, own, size, JOIN_TIMEOUT)
     distributed.init_process_group(
@@ -161,7 +164,9 @@ def _own_device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
     local, n_gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if local >= n_gpus:
+    if local >= n_gpus and os.environ.get(SHARED_GPUS):
+        local %= n_gpus
+    elif local >= n_gpus:
         raise ValueError(
             f"process {local + 1} on this host has no GPU of its own: there are {n_gpus}. Start at "
             f"most {n_gpus} with --nproc-per-node {n_gpus}, or hide the GPUs with "
