@@ -43,7 +43,7 @@ PAPER_STOREYS = [
     ("comparison", "wording", "figures"),
     ("findings", "made_with"),
     ("kinds",),
-    ("catalogue", "run", "writing"),
+    ("catalogue", "jobs", "run", "writing"),
     ("command", "demo"),
     ("demo_command",),
     ("__init__",),
