@@ -21,6 +21,7 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
 
     if arguments is None:
         stop_at_once()
+    import gc
     import io
 
     from dessl.cli.app import app_for
@@ -28,6 +29,8 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     from dessl.cli.output import say
     from dessl.cli.together import joined, prints_here
 
+    if arguments is None:  # the many objects of imported packages are garbage only at the end
+        gc.set_threshold(10_000)
     if isinstance(sys.stdout, io.TextIOWrapper):  # few code pages have λ
         sys.stdout.reconfigure(errors="replace")
     try:
