@@ -6,6 +6,17 @@ import sys
 
 import dessl
 
+GARBAGE = """
+import gc, sys
+import dessl.__main__
+before = gc.get_threshold()
+sys.argv = ["dessl", "--version"]
+for arguments in (["--version"], None):
+    try:
+        dessl.__main__.main(arguments)
+    except SystemExit:
+        print(gc.get_threshold() == before)
+"""
 INTERRUPTED = """
 import os, signal
 import dessl.__main__
@@ -16,6 +27,12 @@ os.kill(os.getpid(), signal.{name})
 def test_version() -> None:
     module = [sys.executable, "-m", "dessl", "--version"]
     assert subprocess.check_output(module, text=True) == f"dessl {dessl.__version__}\n"
+
+
+def test_only_a_program_of_its_own_collects_garbage_less_often() -> None:
+    printed = subprocess.check_output([sys.executable, "-c", GARBAGE], text=True)
+    version = f"dessl {dessl.__version__}"
+    assert printed.splitlines() == [version, "True", version, "False"]
 
 
 def test_an_interrupt_before_main_is_one_line() -> None:

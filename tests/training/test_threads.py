@@ -7,7 +7,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dessl.training.threads import one_thread
+from dessl.training.threads import one_thread, threads_outside
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +25,12 @@ def test_torch_and_linear_algebra_compute_in_one() -> None:
         assert blas
         assert set(blas) == {1}
     assert torch.get_num_threads() == 3
+
+
+def test_the_users_number_is_known_inside() -> None:
+    assert threads_outside() == 3
+    with one_thread(), one_thread():
+        assert threads_outside() == 3
 
 
 def test_linear_algebra_gets_back_the_number_it_had_just_before() -> None:

@@ -57,8 +57,10 @@ from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 from dessl.teachers.evaluated import MOST_UNLABELLED
+from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_same_on_ranks, from_first, held_by_first, rank, ranks
+from dessl.training.threads import one_thread
 
 REFIT = "refit"  # folder of its runs, within that of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
@@ -125,6 +127,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 )
             ),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
+            one_thread(when=rows.every.x.ndim == 2 and len(rows.every) <= EXACT_UP_TO),
         ):
             trial = run_trial(rows.train, rows.test, recipe, design=rows.design, out=out / TRAINING)
             seconds = time.perf_counter() - started

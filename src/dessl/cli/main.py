@@ -21,6 +21,8 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
 
     if arguments is None:
         stop_at_once()
+    import atexit
+    import gc
     import io
 
     from dessl.cli.app import app_for
@@ -28,6 +30,9 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     from dessl.cli.output import say
     from dessl.cli.together import joined, prints_here
 
+    if arguments is None:  # imported packages are never garbage: search for it less often
+        gc.set_threshold(10_000)
+        atexit.register(gc.freeze)  # and not before Python ends
     if isinstance(sys.stdout, io.TextIOWrapper):  # few code pages have λ
         sys.stdout.reconfigure(errors="replace")
     try:

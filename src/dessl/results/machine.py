@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from dessl._version import __version__
+from dessl.training.threads import threads_outside
 
 COMMIT = "DESSL_COMMIT"  # environment variable, used without a git repository
 
@@ -29,7 +30,7 @@ def machine_facts() -> dict[str, str | int]:
         "numpy": np.__version__,
         "platform": sys.platform,
         "processor": platform.machine(),
-        "threads": torch.get_num_threads(),
+        "threads": threads_outside(),
         "device": torch.cuda.get_device_name() if cuda else "cpu",
     }
 

@@ -30,6 +30,7 @@ from dessl.safety.two_samples import (
     column_tests,
     output_tests,
 )
+from dessl.training.threads import one_thread
 
 Outcome = Literal["use it", "use it with care", "do not use it"]
 LEVEL = 0.05
@@ -177,9 +178,10 @@ def audit(
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
     answers = None
-    if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
-        answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
-    found = _missingness(data, sample, columns, answers, y, seed=seed)
+    with one_thread():  # for matrices this small, a second thread only waits
+        if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
+            answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
+        found = _missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
     doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(

@@ -61,6 +61,8 @@ class AdamW(torch.optim.AdamW):
         """Move all parameters by their gradients."""
         self._step(closure)
 
+    step.hooked = True  # type: ignore[attr-defined]  # PyTorch would wrap it for its profiler
+
 
 MEMORY: dict[type, set[str]] = {  # state kept per parameter
     AdamW: {"step", "exp_avg", "exp_avg_sq"},

@@ -49,6 +49,17 @@ def one_thread(*, when: bool = True) -> Iterator[None]:
             torch.set_num_threads(_before.pop())
 
 
+def threads_outside() -> int:
+    """Return PyTorch's number of threads, inside :func:`one_thread` that of the user.
+
+    >>> with one_thread():
+    ...     inside = threads_outside()
+    >>> inside == torch.get_num_threads()
+    True
+    """
+    return _before[0] if _inside.get() else torch.get_num_threads()
+
+
 @cache
 def _linear_algebra() -> "ThreadpoolController":
     """The threads of NumPy's and SciPy's linear algebra; finding them takes 4 ms."""
