@@ -1,5 +1,6 @@
 """Every test gets the same environment, seeds and examples, whatever the machine and the order."""
 
+import gc
 import os
 import random
 import signal
@@ -68,3 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("explore")
+
+
+def pytest_collection_finish() -> None:
+    """From now on, search for garbage less often, and not among modules and collected tests."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
