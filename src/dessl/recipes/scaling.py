@@ -50,9 +50,9 @@ class Scaling(NamedTuple):
 def scaling_of(x: Tensor, reduced_to: int | None = None) -> Scaling:
     """Return the scaling of rows (n, features), or of images (n, channels, height, width).
 
-    Columns are divided as in :func:`dessl.teachers.space.column_scale`, constant ones by 1, and many
-    that vary together once more; the pixels of a channel share one deviation. Images are taken as
-    reduced, if they will be.
+    Columns are divided as in :func:`dessl.teachers.space.column_scale`, constant ones by 1, and
+    many that vary together once more; the pixels of a channel share one deviation. Images are taken
+    as reduced, if they will be.
 
     >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     >>> scaling.mean.tolist(), scaling.std.tolist()
