@@ -130,6 +130,17 @@ def measured(name: str, labels: int, draw: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def without_reports(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with its scores to six digits, without what the pool says of itself."""
+    methods = {
+        method: {
+            k: v if k == "strength" else round(v, 6) for k, v in found.items() if k != "report"
+        }
+        for method, found in record["methods"].items()
+    }
+    return {**record, "methods": methods}
+
+
 def values(records: Sequence[Mapping[str, Any]], method: str, metric: str) -> Array:
     """One value for each draw."""
     return np.array([record["methods"][method][metric] for record in records])
@@ -201,7 +212,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 shown = {m: round(s["log_loss"], 3) for m, s in found["methods"].items()}
                 spent = {m: round(s["seconds"], 1) for m, s in found["methods"].items()}
                 print(place.stem, shown, spent, flush=True)
-    records = [json.loads(file.read_text()) for file in sorted(options.runs.glob("*.json"))]
+    files = sorted(options.runs.glob("*.json"))
+    records = [without_reports(json.loads(file.read_text())) for file in files]
     text = report(records)
     print(text)
     write_whole(options.out, text)
