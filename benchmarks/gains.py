@@ -28,7 +28,7 @@ import torch
 import gains_searched
 from dessl.evaluation.metrics import accuracy, brier, cross_entropy, ece
 from gains_methods import PEERS, Answer, Array, answers
-from gains_report import read_cells, summary, tables
+from gains_report import OURS, read_cells, summary, tables, unlabelled_gain
 from gains_sets import CONFIRM, DESIGN, KEPT_BACK, LABELS, draw, load, prepare
 
 HERE = Path(__file__).parent
@@ -93,11 +93,14 @@ def measure_to(path: Path, name: str, n_labelled: int, seed: int) -> str:
 
 
 def without_reports(cell: dict[str, Any]) -> dict[str, Any]:
-    """A cell with its numbers to six digits, without what the pool says of itself."""
+    """A cell with its numbers to six digits; of the pool's report, the unlabelled rows' gain."""
     methods = {
         method: {k: round(v, 6) for k, v in found.items() if k != "report"}
         for method, found in cell["methods"].items()
     }
+    gain = unlabelled_gain(cell)
+    if gain is not None:
+        methods[OURS]["unlabelled_gain"] = round(gain, 6)
     return {**cell, "methods": methods}
 
 

@@ -10,7 +10,7 @@ from dessl import SemiData
 from dessl.data import open_rows
 from dessl.models.reduced import area_averaged
 from dessl.recipes import fit, recipe_for
-from dessl.recipes.scaling import reduced_data, scaling_of, standardised_data
+from dessl.recipes.scaling import leading_variance, reduced_data, scaling_of, standardised_data
 
 
 class TestScaling:
@@ -31,6 +31,22 @@ class TestScaling:
         assert scaling_of(torch.tensor([[1.0, 7.0], [2.0, 7.0]])).std[1] == 1
         rounded = torch.where(torch.arange(99) % 2 == 0, 1e6, 1e6 + 0.0625)  # float32's next number
         assert scaling_of(torch.stack([torch.arange(99.0), rounded], 1)).std[1] == 1
+
+    def test_many_columns_that_vary_together_are_divided_again(self) -> None:
+        g = torch.Generator().manual_seed(0)
+        noise = torch.randn(300, 400, generator=g)
+        together = torch.randn(300, 1, generator=g) + 0.5 * noise
+        for x in (noise, together[:, :100]):  # nothing in common, or few columns
+            own = math.sqrt(float(x.double().var(0, correction=0).mean()))
+            assert np.allclose(scaling_of(x).std.numpy(), own, rtol=1e-4)
+        mean, std = scaling_of(together)
+        own = math.sqrt(float(together.double().var(0, correction=0).mean()))
+        found = leading_variance(together, mean, torch.full_like(std, own))
+        exact = torch.linalg.matrix_norm((together - mean).double() / own, 2) ** 2 / 300
+        assert abs(found / float(exact) - 1) < 0.15
+        assert np.allclose(std.numpy(), own * found / 16, rtol=1e-4)
+        assert scaling_of(torch.ones(5, 200)).std.eq(1).all()
+        assert scaling_of(torch.rand(1, 200)).std.eq(1).all()
 
     def test_images_have_one_mean_a_channel(self) -> None:
         x = torch.randint(256, (20, 3, 5, 6), dtype=torch.uint8)

@@ -38,6 +38,30 @@ def test_new_queries_in_cells(rows: torch.Tensor) -> None:
     assert (Index(rows, exact=False).nearest(queries, 1).numbers[:, 0] == torch.arange(200)).all()
 
 
+def test_cells_with_too_few_rows_fall_back_to_all_rows(rows: torch.Tensor) -> None:
+    some = rows[:60]
+    found, exact = (Index(some, exact=flag).nearest(rows[60:90], 50) for flag in (False, True))
+    assert torch.equal(found.numbers, exact.numbers)
+
+
+def test_queries_are_searched_in_parts(rows: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(rows, exact=False)
+    whole = index.nearest(rows, 5)
+    monkeypatch.setattr("dessl.teachers.neighbours.QUERIES", 700)
+    monkeypatch.setattr("dessl.teachers.neighbours.ENTRIES", 2**12)
+    assert (index.nearest(rows, 5).numbers == whole.numbers).float().mean() > 0.999
+
+
+def test_each_query_searches_the_cells_nearest_to_itself(rows: torch.Tensor) -> None:
+    index = Index(rows, exact=False)
+    found = index.nearest(rows, 8).numbers
+    centres, order, ends = index.cells
+    cell = torch.empty(len(rows), dtype=torch.long)
+    cell[order] = torch.searchsorted(ends, torch.arange(len(rows)), right=True)
+    near = torch.cdist(rows, centres).topk(8, largest=False).indices
+    assert (cell[found][:, :, None] == near[:, None]).any(2).float().mean() > 0.999
+
+
 def test_equal_rows_do_not_count_as_the_row_itself() -> None:
     rows = torch.zeros(6, 2)
     found = Index(rows).nearest_others(3).numbers

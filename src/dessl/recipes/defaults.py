@@ -166,8 +166,9 @@ def recipe_for(
         networks: Number of networks; only one is trained if :func:`fit` holds no labels out.
         copies: If rows are repeated by weight, the average count: steps and batches are sized
             for the distinct rows.
-        safe: Never be knowingly worse than the complete case: networks trained with your λ, and a
-            pool, are dropped if the held-out cross-entropy shows them to be worse (95 % interval).
+        safe: Never be knowingly worse than the complete case: networks trained with your λ are
+            dropped if the 95 % interval of the held-out cross-entropy shows them to be worse, and a
+            pool if the 99.9 % interval does.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)

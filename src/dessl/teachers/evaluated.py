@@ -10,7 +10,7 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.teachers.rows import SomeRows
 
-MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
+MOST_UNLABELLED = 200_000  # seen by teachers: no clear gain from more in benchmarks/graph_rows.py
 
 Predict = Callable[[Tensor], Tensor]
 

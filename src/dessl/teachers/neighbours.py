@@ -1,7 +1,8 @@
 """Nearest neighbours in PyTorch: exact up to 20,000 rows, in k-means cells beyond that.
 
-Beyond 20,000 rows, each query searches the cells nearest to its own. Memory is linear in the rows,
-time about n^1.5, and every run gives the same result. It all runs on the device of the rows.
+Beyond 20,000 rows, each query searches the 8 cells whose centres are nearest to it. Memory is
+linear in the rows, time about n^1.5, and every run gives the same result. It all runs on the device
+of the rows, with no library but PyTorch; benchmarks/neighbours.py compares it with three.
 """
 
 import copy
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 
 EXACT_UP_TO = 20_000
-PROBES = 16  # cells searched
+PROBES = 8  # cells searched
 CELLS = 2.0  # times the root of the number of rows
 SAMPLE = 32  # rows per cell used by k-means
 ROUNDS = 6  # of k-means
+QUERIES = 2**15  # searched at a time
 ENTRIES = 2**24  # of a block of distances: 64 MB, which the allocator releases at once
 
 
@@ -114,29 +116,45 @@ def _nearest_of_all(queries: Tensor, rows: Tensor, k: int) -> Neighbours:
 
 
 def _nearest_in_cells(queries: Tensor, rows: Tensor, cells: Cells, k: int) -> Neighbours:
-    cell = _nearest_centre(queries, cells.centres)
-    near = _nearest_of_all(cells.centres, cells.centres, min(PROBES, len(cells.centres))).numbers
-    found = torch.empty(len(queries), k, dtype=torch.long, device=rows.device)
-    order, ends, nearby = cells.order, [0, *cells.ends.tolist()], near.tolist()
-    in_cell = cell.argsort(stable=True)
-    first = 0
-    for number, count in enumerate(cell.bincount(minlength=len(cells.centres)).tolist()):
-        asked = in_cell[first : first + count]
-        first += count
-        if not count:
+    found = [_nearest_in_own_cells(some, rows, cells, k) for some in torch.split(queries, QUERIES)]
+    return _measured(queries, rows, torch.cat(found))
+
+
+def _nearest_in_own_cells(queries: Tensor, rows: Tensor, cells: Cells, k: int) -> Tensor:
+    """Row numbers (m, k) from the cells whose centres are nearest to each query, cell by cell."""
+    half = cells.centres.square().sum(1) / 2
+    probes = min(PROBES, len(half))
+    near = torch.cat(
+        [
+            torch.addmm(half, some, cells.centres.T, alpha=-1)
+            .topk(probes, 1, largest=False)
+            .indices
+            for some in torch.split(queries, max(1, ENTRIES // len(half)))
+        ]
+    ).flatten()
+    asking = near.argsort(stable=True)  # places of (query, probe), in order of their cell
+    best = queries.new_full((len(near), k), torch.inf)
+    numbers = torch.zeros(len(near), k, dtype=torch.long, device=rows.device)
+    counts = near.bincount(minlength=len(half)).tolist()
+    sizes = cells.ends.diff(prepend=cells.ends.new_zeros(1)).tolist()
+    parts = zip(torch.split(asking, counts), torch.split(cells.order, sizes), strict=True)
+    for places, own in parts:
+        if not len(places) or not len(own):
             continue
-        candidates = _candidates(nearby[number], order, ends, k)
-        for block in torch.split(asked, max(1, ENTRIES // len(candidates))):
-            some = rows[candidates]
-            distances = torch.addmm(some.square().sum(1) / 2, queries[block], some.T, alpha=-1)
-            found[block] = candidates[distances.topk(k, 1, largest=False).indices]
-    return _measured(queries, rows, found)
-
-
-def _candidates(near: list[int], order: Tensor, ends: list[int], k: int) -> Tensor:
-    """Rows of the nearest cells; of all cells if these have fewer than k."""
-    parts = torch.cat([order[ends[cell] : ends[cell + 1]] for cell in near])
-    return parts if len(parts) >= k else order
+        some = rows[own]
+        squares = some.square().sum(1) / 2
+        for block in torch.split(places, max(1, ENTRIES // len(own))):
+            distances = torch.addmm(squares, queries[block // probes], some.T, alpha=-1)
+            nearest = distances.topk(min(k, len(own)), 1, largest=False)
+            best[block, : len(own)] = nearest.values
+            numbers[block, : len(own)] = own[nearest.indices]
+    best, numbers = best.view(len(queries), -1), numbers.view(len(queries), -1)
+    chosen = best.topk(k, 1, largest=False)
+    found = numbers.gather(1, chosen.indices)
+    few = chosen.values[:, -1].isinf()  # these cells have fewer than k rows
+    if few.any():
+        found[few] = _nearest_of_all(queries[few], rows, k).numbers
+    return found
 
 
 def _measured(queries: Tensor, rows: Tensor, numbers: Tensor) -> Neighbours:
