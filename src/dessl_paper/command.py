@@ -89,16 +89,15 @@ def reproduce(
         show_experiments(as_json=as_json)
         return
     where = device_named(device)
-    if jobs > 1 and not is_launched():
-        _experiments(name, profile, seeds)  # a wrong name is an error once, not in each process
-        _share(jobs, where, out or (RUNS if name == "all" else RUNS / name))
-        return
     experiments = _experiments(name, profile, seeds)
+    folder = out or (RUNS if name == "all" else RUNS / name)
+    if jobs > 1 and not is_launched():
+        _share(jobs, where, folder)
+        return
     if name == "all":
-        _run_all(experiments, out or RUNS, where, resume=resume, as_json=as_json)
+        _run_all(experiments, folder, where, resume=resume, as_json=as_json)
         return
     (experiment,) = experiments
-    folder = out or RUNS / name
     summary = _run(experiment, folder, where, resume=resume, as_json=as_json)
     if as_json:
         show_json(summary)
