@@ -98,6 +98,7 @@ def main() -> None:
                 print(json.dumps(cases[-1]), flush=True)
     if options.out:
         record = {"machine": machine(), "cores": options.cores, "cases": cases}
+        options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "default_time.json").write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -22,19 +22,23 @@ fixmatch-cifar10`, with the same network, plan and draws; the table shows those 
 
 Writes one JSON file per run in --runs; a run that already has its file, or is in
 results/image_labels.json, is skipped. Runs go draw by draw, the middle numbers of labels first;
-with --part 0/2 and 1/2 two processes share the work. --collect adds the runs to the results.
+--jobs trains several at a time, a process each, until one fails: start NVIDIA's MPS first.
+--collect adds the runs to the results.
 
-    PYTHONPATH=src python benchmarks/image_labels.py --device cuda --runs RUNS --minutes 9
+    PYTHONPATH=src python benchmarks/image_labels.py --device cuda --runs RUNS --jobs 5 --minutes 9
     PYTHONPATH=src python benchmarks/image_labels.py --runs RUNS --collect
     PYTHONPATH=src python benchmarks/image_labels.py --smoke     # a tiny run of each, anywhere
 """
 
 import argparse
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -137,15 +141,41 @@ def runs_of(options: argparse.Namespace) -> list[Run]:
     """All requested runs, one draw at a time."""
     if options.smoke:
         return [Run(form, "fast_cifar", 40, 0) for form in options.forms]
-    every = [
+    return [
         Run(form, name, labels, draw)
         for draw in options.draws
         for name in options.networks
         for labels in options.labels
         for form in options.forms
     ]
-    part, parts = map(int, options.part.split("/"))
-    return every[part::parts]
+
+
+def in_processes(runs: Sequence[Run], options: argparse.Namespace, folder: Path) -> None:
+    """Train runs, several at a time, each by this command in a process of its own.
+
+    Raises:
+        RuntimeError: One failed; no other is started after it.
+    """
+    end = time.monotonic() + 60 * options.minutes
+    failed: list[str] = []
+
+    def trained(run: Run) -> None:
+        if failed or time.monotonic() >= end:
+            return
+        own = ["--forms", run.form, "--networks", run.network]
+        own += ["--labels", str(run.labels), "--draws", str(run.draw)]
+        own += ["--device", options.device, "--runs", str(folder)]
+        own += ["--steps", str(options.steps)] if options.steps else []
+        own += ["--smoke"] if options.smoke else []
+        ended = subprocess.run([sys.executable, __file__, *own], capture_output=True, text=True)
+        if ended.returncode:
+            failed.append(f"{run.file}: {ended.stderr}")
+        print(ended.stdout.partition("\n")[0] or f"{run.file} failed", flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as threads:
+        list(threads.map(trained, runs))
+    if failed:
+        raise RuntimeError(failed[0])
 
 
 @cache
@@ -257,7 +287,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, help="folder with one file per run")
     parser.add_argument("--collect", action="store_true", help="train nothing, write the results")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
-    parser.add_argument("--part", default="0/1", help="which share of the runs: 0/2, 1/2")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     parser.add_argument("--steps", type=int, help="for a trial; default: as many as compared")
     parser.add_argument("--draws", nargs="+", type=int, default=list(range(DRAWS)))
     parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))
@@ -274,10 +304,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.runs or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for run in [] if options.collect else runs_of(options):
-            done = run.file in earlier or (folder / run.file).exists()
-            if done or time.monotonic() >= end:
-                continue
+        missing = [
+            run
+            for run in ([] if options.collect else runs_of(options))
+            if run.file not in earlier and not (folder / run.file).exists()
+        ]
+        if options.jobs > 1:
+            in_processes(missing, options, folder)
+            missing = []
+        for run in missing:
+            if time.monotonic() >= end:
+                break
             found = measured(run, options)
             write_whole(folder / run.file, json.dumps(found) + "\n")
             said = found["metrics"]["accuracy"] if not found["diverged"] else "diverged"

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import ModuleType
 
 import pytest
@@ -46,13 +47,38 @@ def test_the_draw_that_selected_a_form_is_left_out(labels: ModuleType) -> None:
     )
 
 
-def test_two_processes_share_the_runs(labels: ModuleType) -> None:
-    whole, first, second = (
-        labels.runs_of(labels.arguments(["--part", part])) for part in ("0/1", "0/2", "1/2")
-    )
-    assert sorted(first + second) == sorted(whole)
+def test_runs_go_draw_by_draw(labels: ModuleType) -> None:
+    whole = labels.runs_of(labels.arguments([]))
     assert len(whole) == len({run.file for run in whole}) == 5 * 4 * len(labels.FORMS)
     assert [run.draw for run in whole] == sorted(run.draw for run in whole)
+
+
+def test_no_run_is_started_after_one_that_failed(
+    labels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [labels.Run("fixmatch", "fast_cifar", number, 0) for number in range(20)]
+    started: list[int] = []
+
+    def answer(command: list[str], **_: object) -> CompletedProcess[str]:
+        number = labels.arguments(command[2:]).labels[0]
+        started.append(number)
+        return CompletedProcess(command, int(number == 3), "said\nmore", f"{number} is bad")
+
+    monkeypatch.setattr(labels.subprocess, "run", answer)
+    options = labels.arguments(["--jobs", "1"])
+    with pytest.raises(RuntimeError, match=r"fixmatch-fast_cifar-3-0.json: 3 is bad"):
+        labels.in_processes(runs, options, tmp_path)
+    assert started == [0, 1, 2, 3]
+    started.clear()
+    labels.in_processes(runs, labels.arguments(["--jobs", "2", "--minutes", "0"]), tmp_path)
+    assert started == []
+
+
+@pytest.mark.slow
+def test_processes_share_the_runs(labels: ModuleType, tmp_path: Path) -> None:
+    forms = ["fixmatch", "softmatch", "complete_case"]
+    labels.main(["--smoke", "--jobs", "2", "--forms", *forms, "--runs", str(tmp_path)])
+    assert {path.name.partition("-")[0] for path in tmp_path.iterdir()} == set(forms)
 
 
 @pytest.mark.slow
