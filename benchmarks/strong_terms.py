@@ -30,11 +30,11 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl.data import SemiData, load
 from dessl.evaluation import metrics_from_logits
-from dessl.recipes import Fitted, Predictor, fit
-from dessl.recipes.defaults import Recipe, strong_recipe
+from dessl.recipes import Fitted, Predictor, Recipe, fit
 from dessl.recipes.held_out import held_out_parts
 from dessl.recipes.networks import Training, with_teachers
 from dessl.recipes.predictor import AnyPredictor, predicted_log_proba
+from dessl.recipes.strong import strong_recipe
 from dessl.recipes.symmetries import with_symmetries
 from image_default import CASES, KEPT, few_labels, spread
 from machine import machine

@@ -24,7 +24,7 @@ from dessl._json import json_ready
 from dessl.cli.errors import command, writable_folder
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.stopping import saying
-from dessl.recipes.defaults import DEFAULT_SURROGATE
+from dessl.recipes.recipe import DEFAULT_SURROGATE
 from dessl.recipes.trial import Trial
 from dessl.report.page import write_report
 from dessl.results.facts import FACTS, REPORT, write_facts

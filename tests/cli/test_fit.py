@@ -23,7 +23,7 @@ from scipy import stats
 from dessl import SURROGATES, SemiData, recipe_for
 from dessl.cli import fit
 from dessl.evaluation.verdict import MARGIN, not_used
-from dessl.recipes import defaults
+from dessl.recipes import defaults, strong, which_teachers
 from dessl.recipes.defaults import NETWORKS
 from dessl.results.facts import ModelFacts, read_facts
 from dessl.results.trial import trial_facts
@@ -144,8 +144,8 @@ def test_large_images_are_reduced_on_a_cpu_and_it_says_so(cli: Cli, tmp_path: Pa
 def test_images_on_a_gpu_that_strong_views_do_not_help(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(defaults, "_suits_strong", lambda data: data.n_unlabelled > 0)
-    monkeypatch.setattr(defaults, "STRONG_WIDTH", 2)
+    monkeypatch.setattr(defaults, "suits_strong", lambda data: data.n_unlabelled > 0)
+    monkeypatch.setattr(strong, "WIDTH", 2)
     random = np.random.default_rng(0)
     x = random.integers(0, 255, (120, 1, 8, 8)).astype(np.uint8)
     y = np.where(np.arange(120) < 70, random.integers(0, 2, 120), -1)  # nothing to learn
@@ -472,7 +472,7 @@ def test_a_margin_is_the_users(cli: Cli, people: Path, tmp_path: Path) -> None:
 def test_a_table_too_wide_for_a_pool_says_so(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(defaults, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(which_teachers, "MOST_COLUMNS", 3)
     run = ("fit", people, "--label", "outcome", *QUICK)
     code, shown, err = cli(*run, "--out", tmp_path / "run")
     assert code == 0, err

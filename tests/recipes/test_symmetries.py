@@ -14,7 +14,7 @@ from dessl.data import SemiData
 from dessl.export.graphs import ExportError, probabilities_of
 from dessl.recipes import PooledPredictor, Recipe, fit, recipe_for
 from dessl.recipes.architecture import Architecture
-from dessl.recipes.defaults import strong_recipe
+from dessl.recipes.strong import strong_recipe
 from dessl.recipes.symmetries import FILE, Cost, SymmetryProbe, probed, weak_views, with_symmetries
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import PseudoLabel, SoftMatch

@@ -38,7 +38,7 @@ from dessl.data.stored.tables import TableRows
 from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.architecture import Architecture
-from dessl.recipes.defaults import Lam
+from dessl.recipes.recipe import Lam
 from dessl.recipes.split import RowDesign, check_test, every_label, split
 from dessl.recipes.trial import Trial, parts, refit_failure, refitted, run_trial
 from dessl.report.page import write_report

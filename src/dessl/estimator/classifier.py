@@ -39,7 +39,8 @@ from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.architecture import Architecture
-from dessl.recipes.defaults import Lam, Teachers
+from dessl.recipes.recipe import Lam
+from dessl.recipes.which_teachers import Teachers
 from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate

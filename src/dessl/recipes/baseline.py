@@ -22,8 +22,9 @@ from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.functional import cross_entropy
-from dessl.recipes.defaults import MOST_COLUMNS, MOST_LABELS, Recipe
 from dessl.recipes.held_out import HeldOutParts, held_out_check
+from dessl.recipes.recipe import Recipe
+from dessl.recipes.which_teachers import MOST_COLUMNS, MOST_LABELS
 from dessl.teachers.crossfit import out_of_fold
 from dessl.teachers.linear import STRENGTHS, Linear
 from dessl.teachers.pool import exponent

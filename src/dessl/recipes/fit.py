@@ -14,7 +14,6 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import cross_entropy
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
-from dessl.recipes.defaults import Recipe
 from dessl.recipes.fitted import Fitted, largest_lam, pool_comparison
 from dessl.recipes.held_out import (
     LEAST_LABELS,
@@ -31,6 +30,7 @@ from dessl.recipes.held_out import (
 from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.rare_classes import doubt_towards_shares
+from dessl.recipes.recipe import Recipe
 from dessl.recipes.scaling import reduced_data, standardised_data
 from dessl.recipes.symmetries import probed, with_symmetries
 from dessl.risk import COMPLETE_CASE

@@ -8,9 +8,9 @@ from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
 from dessl.recipes.baseline import Baseline
-from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutCheck, loss_comparison
 from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.recipes.recipe import Recipe
 from dessl.recipes.symmetries import SymmetryProbe
 from dessl.risk import RISKS
 from dessl.teachers import PoolReport

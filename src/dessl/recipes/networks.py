@@ -21,9 +21,9 @@ from dessl.augment.symmetries import NO_SYMMETRIES
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.objective import RiskKind
-from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.recipes.recipe import Recipe
 from dessl.risk import RISKS
 from dessl.teachers import Pooled, pooled, selected_by_others
 from dessl.teachers.evaluated import label_weights

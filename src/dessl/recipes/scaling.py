@@ -18,11 +18,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dessl.augment import Weak
+from dessl.augment import Strong, Weak
 from dessl.data import Part, SemiData
 from dessl.data.stored.rows import Changed
 from dessl.models.reduced import area_averaged
-from dessl.surrogates import Surrogate
+from dessl.surrogates import Surrogate, View
 from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
 ROWS = 20_000  # images used for the mean and deviation
@@ -142,3 +142,10 @@ def _changed(data: SemiData, change: Change, change_on_cpu: Change, name: str) -
             shape=tuple(new.x.shape[1:]),
         )
     return new
+
+
+def standardising_views(scaling: Scaling) -> dict[str, View]:
+    """Views of uint8 images by the names of surrogates' arguments, shown to a network scaled."""
+    mean, std = scaling.mean.flatten().tolist(), scaling.std.flatten().tolist()
+    weak = Weak(flip=False, mean=mean, std=std)
+    return {"view": weak, "weak": weak, "strong": Strong(flip=False, mean=mean, std=std)}

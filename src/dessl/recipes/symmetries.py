@@ -34,8 +34,8 @@ from dessl.augment.symmetries import Position, in_position
 from dessl.data import SemiData
 from dessl.evaluation.metrics.vocabulary import with_error
 from dessl.functional import cross_entropy
-from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import FOLDS, fold_numbers, held_out_check
+from dessl.recipes.recipe import Recipe
 from dessl.surrogates import Surrogate
 from dessl.teachers.evaluated import Predict, label_weights
 from dessl.teachers.linear import Linear
