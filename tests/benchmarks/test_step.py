@@ -1,4 +1,5 @@
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,30 @@ def test_a_smoke_run_measures_steps(
         assert way["mode"] == "eager"
         assert f"{name:<32} {way['steps/s']:8.2f} steps/s" in printed
         assert way["share of floor"] == pytest.approx(way["steps/s"] * way["floor"]["seconds"])
+
+
+def test_kernels_are_sorted_by_kind(script: Script) -> None:
+    kind_of = script("step_profile").kind_of
+    kinds = {
+        "sm90_xmma_wgrad_indexed_implicit_gemm_bf16": "gradients of weights",
+        "sm90_xmma_dgrad_implicit_gemm_bf16": "gradients of inputs",
+        "sm90_xmma_fprop_implicit_gemm_bf16": "convolutions",
+        "triton_red_fused__native_batch_norm_39": "statistics and other sums",
+        "triton_poi_fused_add_38": "element by element",
+        "nvjet_sm90_tst_32x512": "matrix products",
+        "Memset (Unknown)": "copies",
+        "anything": "other",
+    }
+    assert {name: kind_of(name) for name in kinds} == kinds
+
+
+@pytest.mark.slow
+def test_a_smoke_run_of_the_profile(script: Script, tmp_path: Path) -> None:
+    out = tmp_path / "profile.json"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "CUDA is not available")
+        script("step_profile").main(["--smoke", "--out", str(out)])
+    assert json.loads(out.read_text())["steps/s"]["default"]["median"] > 0
 
 
 def test_operations_and_bytes_of_the_floor(script: Script) -> None:
