@@ -68,6 +68,16 @@ def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> N
         assert absent not in page
 
 
+def test_separate_estimates_are_not_for_comparing(facts: RunFacts) -> None:
+    estimate = Estimate("DePseudoLabel", "accuracy", 0.8, 0.712, 0.9, 0.95, 60, 940)
+    shown = dataclasses.replace(facts, estimates=(estimate,))
+    warned = "To compare methods, use the difference above"
+    assert warned in report_html([shown])
+    assert warned not in report_html([dataclasses.replace(shown, comparisons=())])
+    alone = dataclasses.replace(estimate, n_unlabelled=0)  # then both are plain means
+    assert warned not in report_html([dataclasses.replace(shown, estimates=(alone,))])
+
+
 @pytest.mark.parametrize(
     ("metric", "values", "best"),
     [

@@ -21,6 +21,12 @@ from dessl.report.decision import baseline
 from dessl.report.html import Markup, element, figure, named, section, table
 from dessl.results.facts import RunFacts
 
+APART = (
+    "Each estimate here is debiased separately. To compare methods, use the difference above: it "
+    "is paired over rows, so it is more precise than the difference of two estimates, and may even "
+    "have another sign."
+)
+
 
 def looks(facts: RunFacts) -> dict[str, Look]:
     """The look of each method, the same in every chart; the complete case comes first."""
@@ -200,4 +206,5 @@ def _estimates(facts: RunFacts) -> Markup | None:
         "div",
         element("p", note, class_="note"),
         table(headings, rows, label=label, class_="metrics"),
+        element("p", APART, class_="note") if first.n_unlabelled and facts.comparisons else None,
     )
