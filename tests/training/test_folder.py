@@ -24,7 +24,7 @@ from dessl.surrogates import (
     Teacher,
 )
 from dessl.training import train
-from dessl.training.folder import sha256_of
+from dessl.training.identity import sha256_of
 
 
 def test_another_run_s_folder_is_refused(

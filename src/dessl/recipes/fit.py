@@ -38,7 +38,7 @@ from dessl.teachers.crossfit import first_of_groups
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainResult
-from dessl.training.folder import data_identity
+from dessl.training.identity import data_identity
 from dessl.training.ranks import check_same_on_ranks, from_first, rank, ranks
 from dessl.training.threads import one_thread
 

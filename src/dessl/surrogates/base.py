@@ -45,16 +45,23 @@ class Scores(NamedTuple):
     logits: Tensor
 
 
-def checked_scores(name: str, found: object) -> Scores:
-    """Refuse what a surrogate returns if it is not a pair of tensors: H and the logits.
+def checked_scores(name: str, found: object, n: int) -> Scores:
+    """Refuse what a surrogate returns if it is not H (n,) and logits (views, n, classes).
 
-    >>> checked_scores("Own", torch.zeros(3))
+    >>> checked_scores("Own", torch.zeros(3), 3)
     Traceback (most recent call last):
     TypeError: Own.forward must return dessl.Scores(h, logits), with h (n,) and logits (views, n, \
 classes); it returned Tensor. For one view: dessl.Scores(h, logits.unsqueeze(0)).
     """
     if isinstance(found, tuple) and [isinstance(part, Tensor) for part in found] == [True, True]:
-        return Scores(*found)
+        h, logits = found
+        if h.shape == (n,) and logits.ndim == 3 and logits.shape[1] == n:
+            return Scores(h, logits)
+        raise ValueError(
+            f"{name}.forward must return h ({n},) and logits (views, {n}, classes) for {n} rows; "
+            f"it returned {tuple(h.shape)} and {tuple(logits.shape)}. Do not average over rows; "
+            "for one view: dessl.Scores(h, logits.unsqueeze(0))."
+        )
     parts = found if isinstance(found, tuple) else ()
     inside = f" of {', '.join(type(part).__name__ for part in parts)}" if parts else ""
     raise TypeError(
@@ -140,7 +147,7 @@ class Surrogate(nn.Module, ABC):
             rows: The labelled rows of the step, then the unlabelled ones.
             n_labelled: How many of them are labelled.
         """
-        return checked_scores(type(self).__name__, self(model, rows))
+        return checked_scores(type(self).__name__, self(model, rows), len(rows.x))
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Create the state that depends on the model or the data, before the first step.

@@ -4,7 +4,7 @@ import math
 
 from dessl.functional import entropy
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 
 class Entropy(Surrogate):
@@ -31,5 +31,5 @@ class Entropy(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the entropies (n,) and the logits (1, n, classes)."""
-        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        logits = row_logits(model, self.view(rows.x, self.generator(rows.x.device)))
         return Scores(entropy(logits), logits.unsqueeze(0))

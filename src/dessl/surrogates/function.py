@@ -4,19 +4,20 @@ import inspect
 import math
 from collections.abc import Callable
 
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 
 class FromFunction(Surrogate):
     """H given by a function, of the logits or of the model and x.
 
-    ``h(logits)`` takes (n, classes) and returns (n,); L is computed on the same logits. ``h(model,
-    x)`` takes the model and its input and returns (n,); L then needs one more forward pass on the
-    same x.
+    ``h(logits)`` takes (n, classes) and returns (n,); L is computed on the same logits. A binary
+    model's log-odds z (n, 1) reach it as the logits (0, z) of two classes. ``h(model, x)`` takes
+    the model and its input and returns (n,); L then needs one more forward pass on the same x.
 
     Args:
         h: The function. It must treat each row in the same way, whatever else is in the batch.
@@ -55,8 +56,9 @@ class FromFunction(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the function's values (n,) and the logits (1, n, classes)."""
         x = self.view(rows.x, self.generator(rows.x.device))
-        logits = model(x)
-        h = self.h(model, x) if self._takes_model else self.h(logits)
+        logits = row_logits(model, x)
+        # A copy, so that a function which works in place does not change L.
+        h = self.h(model, x) if self._takes_model else self.h(_of_classes(logits).clone())
         if not isinstance(h, Tensor) or h.shape != logits.shape[:1]:
             got = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
             raise ValueError(
@@ -81,10 +83,16 @@ def surrogate_from(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
     return FromFunction(h)
 
 
+def _of_classes(logits: Tensor) -> Tensor:
+    """Logits of at least two classes: (0, z) for log-odds z (n, 1)."""
+    return logits if logits.shape[1] > 1 else F.pad(logits, (1, 0))
+
+
 def _takes_model(h: Callable[..., Tensor]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
-        parameters = inspect.signature(h).parameters.values()
+        called = h.forward if isinstance(h, nn.Module) else h
+        parameters = inspect.signature(called).parameters.values()
     except ValueError as error:  # functions written in C may have no signature
         raise TypeError(
             f"cannot see whether h takes (logits) or (model, x): {h!r} has no signature. Wrap it: "

@@ -13,7 +13,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
 from dessl.surrogates.passes import side_pass
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 
 class ICT(Surrogate):
@@ -71,7 +71,7 @@ class ICT(Surrogate):
         x = self.view(rows.x, generator)
         mixed = mixup(x, self.alpha, generator)
         target = mixed.mix(log_probabilities(teacher(x)).exp())
-        logits = model(x)
+        logits = row_logits(model, x)
         p = log_probabilities(side_pass(model)(mixed.x)).exp()
         return Scores((p - target).square().sum(-1), logits.unsqueeze(0))
 

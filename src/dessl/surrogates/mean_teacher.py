@@ -7,7 +7,7 @@ from torch import nn
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
-from dessl.surrogates.views import jittered_view
+from dessl.surrogates.views import jittered_view, row_logits
 
 
 class MeanTeacher(Surrogate):
@@ -51,7 +51,7 @@ class MeanTeacher(Surrogate):
         """Return the squared distances (n,) and the student's logits (1, n, classes)."""
         teacher = prepared_teacher(self.teacher)
         generator = self.generator(rows.x.device)
-        logits = model(self.view(rows.x, generator))
+        logits = row_logits(model, self.view(rows.x, generator))
         target = log_probabilities(teacher(self.view(rows.x, generator))).exp()
         # Of probabilities: a smoothed model has two columns where its teacher has one logit.
         distance = (log_probabilities(logits).exp() - target).square().sum(-1)

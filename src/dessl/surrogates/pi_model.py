@@ -8,7 +8,7 @@ import torch
 from dessl import _checks
 from dessl.functional import kl_divergence, squared_distance
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import jittered_view
+from dessl.surrogates.views import jittered_view, row_logits
 
 Divergence = Literal["squared_distance", "kl"]
 DIVERGENCES = {"squared_distance": squared_distance, "kl": kl_divergence}
@@ -54,7 +54,7 @@ class PiModel(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the divergences (n,) and the first pass's logits (1, n, classes)."""
         generator = self.generator(rows.x.device)
-        logits = model(self.view(rows.x, generator))
+        logits = row_logits(model, self.view(rows.x, generator))
         with torch.no_grad():
             target = model(self.view(rows.x, generator))
         return Scores(DIVERGENCES[self.divergence](logits, target), logits.unsqueeze(0))

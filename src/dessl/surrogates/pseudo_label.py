@@ -8,7 +8,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities, pseudo_label
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.targets import confident_labels, sharpened
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 
 class PseudoLabel(Surrogate):
@@ -52,7 +52,7 @@ class PseudoLabel(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits (1, n, classes)."""
-        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        logits = row_logits(model, self.view(rows.x, self.generator(rows.x.device)))
         if self.temperature == 0:
             return Scores(pseudo_label(logits, self.threshold), logits.unsqueeze(0))
         log_p = log_probabilities(logits)

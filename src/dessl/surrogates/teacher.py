@@ -7,7 +7,7 @@ from dessl._checks import ArrayLike
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.state import checked_ids, device_of
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 TOLERANCE = 1e-3  # deviation of a row's sum from one; half-precision softmaxes are off by that much
 
@@ -69,7 +69,7 @@ class Teacher(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the cross-entropies (n,) and the logits (1, n, classes)."""
-        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        logits = row_logits(model, self.view(rows.x, self.generator(rows.x.device)))
         log_p, (n_rows, classes) = log_probabilities(logits), self.probabilities.shape
         if log_p.shape[-1] != classes:
             raise ValueError(

@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.state import checked_ids, device_of, prepared
-from dessl.surrogates.views import jittered_view
+from dessl.surrogates.views import jittered_view, row_logits
 
 
 class TemporalEnsembling(Surrogate):
@@ -105,7 +105,7 @@ class TemporalEnsembling(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the squared distances (n,) and the logits (1, n, classes)."""
-        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        logits = row_logits(model, self.view(rows.x, self.generator(rows.x.device)))
         log_p = log_probabilities(logits)
         memory = prepared(self, "memory", log_p)
         ids = checked_ids(rows.ids, len(logits), len(memory))

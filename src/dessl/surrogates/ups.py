@@ -14,7 +14,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import side_pass
 from dessl.surrogates.targets import negative_log
-from dessl.surrogates.views import joint_logits, plain_view
+from dessl.surrogates.views import joint_logits, plain_view, row_logits
 
 
 class UPS(Surrogate):
@@ -86,7 +86,7 @@ class UPS(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits of the pass with a gradient, (1, n, classes)."""
         x = self.view(rows.x, self.generator(rows.x.device))
-        logits = model(x)
+        logits = row_logits(model, x)
         log_p = log_probabilities(logits)
         copies = [x] * (self.passes - 1)
         with torch.no_grad():

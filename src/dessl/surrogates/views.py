@@ -13,7 +13,7 @@ The noise is meant for columns of unit variance. If a flip changes the class, or
 have other scales, pass your own views: ``weak=Weak(flip=False)``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -107,6 +107,7 @@ log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1
         got = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
         raise TypeError(
             f"the model's logits must be a floating-point tensor (n, classes); got {got}."
+            f"{_wrapping(logits)}"
         )
     n = len(x)
     if logits.ndim != 2 or logits.shape[0] != n or logits.shape[1] == 0:
@@ -116,3 +117,20 @@ log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1
             "logits.unsqueeze(-1)."
         )
     return logits
+
+
+def _wrapping(output: object) -> str:
+    """How to get the logits out of an output that contains them; "" if it does not."""
+    places = {".logits": getattr(output, "logits", None)}
+    if isinstance(output, Mapping):
+        places |= {f"[{name!r}]": part for name, part in output.items()}
+    elif isinstance(output, Sequence):
+        places |= {f"[{number}]": part for number, part in enumerate(output)}
+    found = [place for place, part in places.items() if isinstance(part, Tensor)]
+    if not found:
+        return ""
+    place = next((place for place in found if "logits" in place), found[0])
+    return (
+        " Wrap the model in a module that returns them: def forward(self, x): return "
+        f"self.model(x){place}."
+    )

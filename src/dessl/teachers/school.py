@@ -32,7 +32,7 @@ from dessl.teachers.fold_networks import (
 )
 from dessl.teachers.other_models import OtherModels
 from dessl.teachers.space import Space
-from dessl.training.folder import sha256_of
+from dessl.training.identity import sha256_of
 from dessl.training.progress import doing
 
 FEWEST_GOLD = 10

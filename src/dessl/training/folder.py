@@ -1,24 +1,18 @@
 """A run's folder: one process at a time, one run only, a history without gaps or repeats."""
 
 import dataclasses
-import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from dessl._files import lock, naming, sweep, write_whole
 from dessl._version import __version__
-from dessl.data import SemiData
-from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import (
-    FORMAT,
     Checkpoint,
     CheckpointError,
     keep_newest,
@@ -27,7 +21,6 @@ from dessl.training.checkpoint import (
     warn_of_damage,
 )
 from dessl.training.member import Event
-from dessl.training.sharded import is_wrapped
 
 # Errors raised when an intact checkpoint does not match this run.
 MISMATCH_ERRORS = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
@@ -35,6 +28,7 @@ CONTENTS = {  # what a different sha256 means
     "data rows_sha256": "different rows or labels",
     "data stored_sha256": "different rows on disk",
     "model_repr_sha256": "a different model",
+    "functions_sha256": "a different function, such as H or a view",
     "runs_sha256": "different settings of the runs",
 }
 LOCK = "lock"  # in the folder of a run: the process that holds it
@@ -138,72 +132,6 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         yield RunFolder(path)
 
 
-def data_identity(data: SemiData) -> dict[str, Any]:
-    """Return the identity of data: its name, its shape, and the sha256 of its contents."""
-    rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
-    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
-    return {
-        "name": data.name,
-        "shape": list(data.x.shape),
-        "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
-        **({} if data.stored is None else {"stored_sha256": data.stored.identity()}),
-    }
-
-
-def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return the identity of a surrogate and a model; views and functions are not included.
-
-    A model is identified by its class, its size and its repr, without memory addresses.
-    """
-    printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
-    name = type(model).__name__
-    if is_wrapped(model):  # PyTorch has put FSDP or DDP before the names of classes
-        printed = re.sub(r"\b(?:FSDP|DDP)(?=\w+\()", "", printed)
-        name = re.sub("^(?:FSDP|DDP)", "", name)
-    return {
-        "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
-        "model": name,
-        "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "dessl": __version__,
-        "format": FORMAT,
-    }
-
-
-def sha256_of(*tensors: Tensor) -> str:
-    """Return the sha256 of the tensors' values, without copying contiguous ones.
-
-    >>> sha256_of(torch.tensor([0, 2, 4])) == sha256_of(torch.arange(6)[::2], torch.arange(0))
-    True
-    """
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        plain = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(plain.view(torch.uint8).numpy().data)  # NumPy has no bfloat16
-    return digest.hexdigest()
-
-
-def _described(surrogate: Surrogate) -> str:
-    """One surrogate's kind, plain settings and given tables, the latter by their sha256.
-
-    Buffers of a surrogate that changes after each step are its state and are left out: a surrogate
-    that was used before has different ones.
-    """
-    settings = {
-        name: value
-        for name, value in sorted(vars(surrogate).items())
-        if isinstance(value, int | float | str | tuple)
-        and not name.startswith("_")
-        and name != "training"
-    }
-    if not surrogate.moves:
-        tables = surrogate.named_buffers(recurse=False)
-        settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
-    settings["seed"] = surrogate.seed
-    inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    return f"{type(surrogate).__name__}({inside})"
-
-
 def _read_identity(place: Path) -> dict[str, Any]:
     content = place.read_bytes()
     try:
@@ -229,12 +157,15 @@ def _check_identity(found: Mapping[str, Any], identity: Mapping[str, Any], path:
             "Choose another folder, or finish it with that version."
         )
     now, before = flat_identity(identity), flat_identity(found)
+    uncompared = {"dessl", "python"}
+    if now.get("python") != before.get("python"):
+        uncompared.add("functions_sha256")  # the same code looks different there
     different = [
         CONTENTS[key]
         if key in CONTENTS and key in before
         else f"{key}: {_text(before, key)} there, {_text(now, key)} now"
         for key in sorted(now.keys() | before.keys(), key=lambda key: (key in CONTENTS, key))
-        if now.get(key) != before.get(key) and key != "dessl"
+        if now.get(key) != before.get(key) and key not in uncompared
     ]
     if different:
         version = found.get("dessl", "unknown")

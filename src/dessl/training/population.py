@@ -23,7 +23,8 @@ from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked, seed_generators
 from dessl.training.checkpoint import save_checkpoint
 from dessl.training.division import divided, part_of
-from dessl.training.folder import RunFolder, data_identity, locked_folder
+from dessl.training.folder import RunFolder, locked_folder
+from dessl.training.identity import data_identity
 from dessl.training.loop import drive
 from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan

@@ -18,8 +18,9 @@ from dessl.surrogates.base import Rows, forked, seed_generators
 from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
-from dessl.training.folder import RunFolder, data_identity, locked_folder, parts_identity
+from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
+from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Callback, Event, Member, TrainResult
 from dessl.training.model_state import (

@@ -173,7 +173,7 @@ def check_stackable(
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
         found = surrogate(lambda x: CONFIDENT * together(x), both)
-        h, logits = checked_scores(type(surrogate).__name__, found)
+        h, logits = checked_scores(type(surrogate).__name__, found, len(both.x))
         check_classes(logits, data.n_classes)
         for number, model in enumerate(pair):
             its = slice(number * n, (number + 1) * n)

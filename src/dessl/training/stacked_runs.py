@@ -15,7 +15,7 @@ from dessl.objective import RiskKind
 from dessl.risk import RISKS
 from dessl.surrogates import Surrogate
 from dessl.training.checkpoint import Checkpoint
-from dessl.training.folder import parts_identity, sha256_of
+from dessl.training.identity import parts_identity, sha256_of
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
 from dessl.training.model_state import load_state_into

@@ -1,0 +1,176 @@
+"""The identity of a run: what of its data, surrogate and model must match to resume.
+
+A function, such as your own H or a view, is identified by its code, its defaults and the values it
+has captured; a view that is an object, by its class and its settings. The code is compiled, so it
+is compared only under the same version of Python. Functions that it calls are not included.
+"""
+
+import hashlib
+import re
+import sys
+from collections.abc import Mapping, Sequence, Set
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dessl._version import __version__
+from dessl.data import SemiData
+from dessl.surrogates.base import Surrogate
+from dessl.training.checkpoint import FORMAT
+from dessl.training.sharded import is_wrapped
+
+DEEPEST = 6  # levels of captured values
+MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
+PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
+
+
+def data_identity(data: SemiData) -> dict[str, Any]:
+    """Return the identity of data: its name, its shape, and the sha256 of its contents."""
+    rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
+    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
+    return {
+        "name": data.name,
+        "shape": list(data.x.shape),
+        "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
+        **({} if data.stored is None else {"stored_sha256": data.stored.identity()}),
+    }
+
+
+def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
+    """Return the identity of a surrogate, with its views and functions, and of a model.
+
+    A model is identified by its class, its size and its repr, without memory addresses.
+    """
+    printed = without_addresses(repr(model))
+    name = type(model).__name__
+    if is_wrapped(model):  # PyTorch has put FSDP or DDP before the names of classes
+        printed = re.sub(r"\b(?:FSDP|DDP)(?=\w+\()", "", printed)
+        name = re.sub("^(?:FSDP|DDP)", "", name)
+    return {
+        "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
+        "model": name,
+        "model_repr_sha256": _sha256(printed),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "functions_sha256": _sha256("; ".join(map(_functions, surrogate.parts()))),
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "dessl": __version__,
+        "format": FORMAT,
+    }
+
+
+def sha256_of(*tensors: Tensor) -> str:
+    """Return the sha256 of the tensors' values, without copying contiguous ones.
+
+    >>> sha256_of(torch.tensor([0, 2, 4])) == sha256_of(torch.arange(6)[::2], torch.arange(0))
+    True
+    """
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        plain = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(plain.view(torch.uint8).numpy().data)  # NumPy has no bfloat16
+    return digest.hexdigest()
+
+
+def _described(surrogate: Surrogate) -> str:
+    """One surrogate's kind, plain settings and given tables, the latter by their sha256.
+
+    Buffers of a surrogate that changes after each step are its state and are left out: a surrogate
+    that was used before has different ones.
+    """
+    settings = {
+        name: value
+        for name, value in sorted(vars(surrogate).items())
+        if isinstance(value, int | float | str | tuple)
+        and not name.startswith("_")
+        and name != "training"
+    }
+    if not surrogate.moves:
+        tables = surrogate.named_buffers(recurse=False)
+        settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
+    settings["seed"] = surrogate.seed
+    inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{type(surrogate).__name__}({inside})"
+
+
+def _functions(surrogate: Surrogate) -> str:
+    """One surrogate's functions and settings that are not plain numbers or text.
+
+    What a surrogate that changes after each step holds besides functions may be its state.
+    """
+    found = {
+        name: value
+        for name, value in sorted(vars(surrogate).items())
+        if not name.startswith("_") and (callable(value) or not surrogate.moves)
+    }
+    return f"{type(surrogate).__name__}: {_text_of(found, DEEPEST)}"
+
+
+def _text_of(value: object, depth: int) -> str:
+    """A text that differs if a value does; of objects nested too deeply, only the class."""
+    if isinstance(value, PLAIN):
+        return repr(value)
+    if isinstance(value, Tensor):
+        first = value.detach().reshape(-1)[:MOST_ENTRIES]
+        return f"tensor {tuple(value.shape)} {value.dtype} {sha256_of(first)}"
+    if isinstance(value, np.ndarray):
+        first = value.reshape(-1)[:MOST_ENTRIES]
+        return f"array {value.shape} {value.dtype} {_sha256(first.tobytes())}"
+    if isinstance(value, type | torch.device) or depth == 0:  # ranks have different devices
+        kind = value if isinstance(value, type) else type(value)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(value, nn.Module):
+        return without_addresses(repr(value))
+    if isinstance(value, Set):
+        return f"set {sorted(_text_of(part, depth - 1) for part in value)}"
+    if isinstance(value, CodeType):
+        consts = _text_of(value.co_consts, depth)
+        return f"code {value.co_code.hex()} {value.co_names} {consts}"
+    return _text_of_parts(value, depth - 1)
+
+
+def _text_of_parts(value: object, depth: int) -> str:
+    """A text of a collection, a function or an object by those of its parts."""
+    parts: Mapping[Any, object]
+    if isinstance(value, FunctionType):
+        name = f"{value.__module__}.{value.__qualname__}"
+        captured = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        parts = {"defaults": (value.__defaults__, value.__kwdefaults__), "captured": captured}
+        if value.__module__ != "dessl" and not value.__module__.startswith("dessl."):
+            parts["code"] = value.__code__
+    elif isinstance(value, MethodType):
+        name, parts = "method", {"of": value.__self__, "function": value.__func__}
+    elif isinstance(value, partial):
+        name, parts = "partial", {"f": value.func, "args": value.args, "more": value.keywords}
+    elif isinstance(value, Mapping):
+        name, parts = "mapping", value
+    elif isinstance(value, Sequence):
+        name, parts = "sequence", dict(enumerate(value))
+    else:
+        kind = type(value)
+        name, parts = f"{kind.__module__}.{kind.__qualname__}", getattr(value, "__dict__", {})
+    return f"{name} {[(str(key), _text_of(part, depth)) for key, part in parts.items()]}"
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 (it raises if the variable has no value yet)
+    except ValueError:
+        return False
+    return True
+
+
+def without_addresses(text: str) -> str:
+    """A repr without the addresses of objects, which differ from run to run.
+
+    >>> without_addresses("<function f at 0x7f12>")
+    '<function f at >'
+    """
+    return re.sub(r"\b0x[0-9a-fA-F]+", "", text)
+
+
+def _sha256(text: str | bytes) -> str:
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()

@@ -1,0 +1,141 @@
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl import train
+from dessl.augment import Strong, Weak
+from dessl.functional import entropy
+from dessl.surrogates import FixMatch, FromFunction, PiModel
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.training.folder import DifferentRunError
+from dessl.training.identity import parts_identity
+
+
+def digest(surrogate: Surrogate) -> str:
+    found: str = parts_identity(surrogate, nn.Linear(1, 1))["functions_sha256"]
+    return found
+
+
+def of(h: Callable[..., Tensor]) -> str:
+    return digest(FromFunction(h))
+
+
+def impurity(logits: Tensor) -> Tensor:
+    """Gini's."""
+    return 1 - logits.softmax(-1).square().sum(-1)
+
+
+def scaled(factor: Any) -> Callable[[Tensor], Tensor]:
+    return lambda logits: entropy(logits) * len(str(factor))
+
+
+class Bent:
+    def __init__(self, power: float) -> None:
+        self.power = power
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        return entropy(logits) ** self.power
+
+    def h(self, logits: Tensor) -> Tensor:
+        return self(logits)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (entropy, impurity),
+        (lambda logits: logits.sum(-1), lambda logits: logits.mean(-1)),
+        (lambda logits: logits.sum(-1) + 1, lambda logits: logits.sum(-1) + 2),
+        (lambda logits: logits.sum(-1) + 1, lambda logits: logits.sum(-1) - 1),
+        (lambda logits, a=1: a * logits.sum(-1), lambda logits, a=2: a * logits.sum(-1)),
+        (scaled(1), scaled(2)),
+        (scaled([1, {"a": 2}]), scaled([1, {"a": 3}])),
+        (scaled(torch.ones(2)), scaled(torch.zeros(2))),
+        (scaled(np.ones(2)), scaled(np.zeros(2))),
+        (scaled({"a", "b"}), scaled({"a", "c"})),
+        (scaled(impurity), scaled(entropy)),
+        (Bent(1.0), Bent(2.0)),
+        (Bent(1.0).h, Bent(2.0).h),
+        (partial(lambda a, logits: a * logits, 1), partial(lambda a, logits: a * logits, 2)),
+    ],
+)
+def test_functions_that_differ(one: Any, other: Any) -> None:
+    assert of(one) == of(one)
+    assert of(one) != of(other)
+
+
+def test_the_same_function_made_again() -> None:
+    assert of(scaled([1, "a"])) == of(scaled([1, "a"]))
+    assert of(Bent(1.0)) == of(Bent(1.0))
+    assert of(scaled(object())) == of(scaled(object()))  # known by its class alone
+    assert of(scaled(torch.device("cpu"))) == of(scaled(torch.device("cuda:1")))  # ranks differ
+
+
+def test_views_by_their_settings() -> None:
+    assert digest(FixMatch(weak=Weak(flip=False))) != digest(FixMatch(weak=Weak()))
+    assert digest(FixMatch(weak=Weak())) == digest(FixMatch(weak=Weak()))
+    assert digest(FixMatch(strong=Strong(n_ops=1))) != digest(FixMatch(strong=Strong()))
+    assert digest(PiModel()) != digest(PiModel(view=lambda x, generator: x))
+
+
+def test_a_recursive_function_ends() -> None:
+    def again(logits: Tensor) -> Tensor:
+        return again(logits) if len(logits) > 1 else entropy(logits)
+
+    assert of(again) == of(again)
+
+
+class Own(Surrogate):
+    """With settings of every kind."""
+
+    def __init__(self, *, weights: Any) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        logits = model(rows.x)
+        return Scores(entropy(logits), logits[None])
+
+
+class Moving(Own):
+    """What it holds may be its state."""
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        self.weights = [*self.weights, 1.0]
+
+
+def test_settings_of_an_own_surrogate() -> None:
+    for one, other in (([1.0], [2.0]), ({"a": 1}, {"a": 2}), (torch.ones(1), torch.zeros(1))):
+        assert digest(Own(weights=one)) == digest(Own(weights=one))
+        assert digest(Own(weights=one)) != digest(Own(weights=other))
+        assert digest(Moving(weights=one)) == digest(Moving(weights=other))
+
+
+def test_another_function_does_not_resume(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    data, plan = make_data(), make_plan(lam=0.5)
+    first = train(make_model, impurity, data, plan, out=tmp_path)
+    again = train(make_model, impurity, data, plan, out=tmp_path)
+    for one, other in zip(first.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(DifferentRunError, match="a different function, such as H or a view"):
+        train(make_model, lambda logits: entropy(logits), data, plan, out=tmp_path)
+
+
+def test_under_another_python_functions_are_not_compared(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    data, plan = make_data(), make_plan(lam=0.5)
+    train(make_model, impurity, data, plan, out=tmp_path)
+    note = tmp_path / "run.json"
+    before = note.read_text()
+    note.write_text(before.replace('"python": "3.', '"python": "2.'))
+    assert note.read_text() != before
+    train(make_model, lambda logits: entropy(logits), data, plan, out=tmp_path)
