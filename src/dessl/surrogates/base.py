@@ -117,9 +117,15 @@ class Surrogate(nn.Module, ABC):
             cross-entropy as L: infinite if H itself is bounded, 0 if no λ > 0 is safe. For a larger
             λ, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
             The default, infinite, is not checked: set it in your own subclass.
+        adds_to_rows: Whether H adds to rows or mixes them, so that their entries must be
+            quantities and not codes such as tokens.
+        rarely_zero: Whether H is above 0 for almost every row; :func:`dessl.train` warns if it is 0
+            for all.
     """
 
     bounded_up_to: float = math.inf
+    adds_to_rows: bool = False
+    rarely_zero: bool = False
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()

@@ -74,6 +74,21 @@ def check_classes(logits: Tensor, n_classes: int) -> None:
         )
 
 
+def check_gradient(logits: Tensor) -> None:
+    """Refuse logits through which L cannot train the model.
+
+    >>> check_gradient(torch.zeros(1, 8, 2))
+    Traceback (most recent call last):
+    ValueError: the logits must have a gradient, or L cannot train the model. Detach targets only, \
+and compute no logits for L under torch.no_grad().
+    """
+    if not logits.requires_grad:
+        raise ValueError(
+            "the logits must have a gradient, or L cannot train the model. Detach targets only, "
+            "and compute no logits for L under torch.no_grad()."
+        )
+
+
 def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
     """Explain an error of a forward pass if rows and weights have different floating types.
 

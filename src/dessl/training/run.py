@@ -15,6 +15,7 @@ from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
+from dessl.surrogates.codes import noise_on_codes
 from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
@@ -120,6 +121,8 @@ def train(
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
         if RISKS[plan.risk].unlabelled and (said := slow_statistics(model, surrogate)):
+            warnings.warn(said, UserWarning, stacklevel=2)
+        if RISKS[plan.risk].unlabelled and (said := noise_on_codes(model, surrogate, data.x)):
             warnings.warn(said, UserWarning, stacklevel=2)
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
@@ -241,10 +244,25 @@ class Run(Trainable):
             lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
             divide_again(step.model)
             self.online_lam = from_first(lambda: lam)
+        if len(self.member.history) == 1:
+            self._warn_of_zero(event)
         if event.best:
             now = state_of(evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
         return [event]
+
+    def _warn_of_zero(self, event: Event) -> None:
+        """Warn if H, which is rarely 0, was 0 for every row up to the first evaluation."""
+        used = RISKS[self.plan.risk].unlabelled and self.lam_at(self.done - 1) > 0
+        name, zero = type(self.step.surrogate).__name__, event.mask_unlabelled == 0
+        if used and zero and event.mask_labelled == 0 and self.step.surrogate.rarely_zero:
+            warnings.warn(
+                f"H of {name} was exactly 0 for every row of the first {self.done} steps, so "
+                "unlabelled rows have no effect. Check that the model's predictions depend on what "
+                f"{name} changes in a row, or that your function can be other than 0.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _guard(self) -> None:
         """Stop a run whose totals include a bad step."""
