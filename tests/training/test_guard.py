@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.surrogates import Entropy, FixMatch, FromFunction
+from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch
 from dessl.training import DivergenceError, train
 from dessl.training.checkpoint import usable_checkpoints
 
@@ -130,6 +130,21 @@ def test_lambda_past_the_bound_is_warned_of(
         train(make_model, FixMatch(), make_data(), make_plan(lam=1.0))
     for quiet in ({"lam": 0.5}, {"bound": "nonnegative"}, {"risk": "ssl"}):
         train(make_model, FixMatch(), make_data(), make_plan(steps=1, **quiet))
+
+
+def test_the_bound_of_a_sum_is_that_of_its_views_in_a_new_object_too(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    """FixMatch has 2 of 6 views and half of the weight: ½ · (2/6) / ½."""
+    plan = make_plan(lam=0.45, steps=2)
+    message = r"λ = 0\.45 is past Combine's bound, 0\.333333"
+    combined = Combine([FixMatch(), MixMatch(augmentations=4)], weights=[0.5, 0.5])
+    with pytest.warns(UserWarning, match=message) as caught:
+        train(make_model, combined, make_data(), plan)
+    assert [warning.filename for warning in caught] == [__file__]
+    # Two of three views: the bound is ½ · (2/3) / ½, not ½ as with equal numbers of views.
+    quiet = Combine([FixMatch(), Entropy()], weights=[0.5, 0.5])
+    train(make_model, quiet, make_data(), make_plan(lam=0.6, steps=2))
 
 
 def test_a_bound_that_nobody_stated_is_not_called_stated(
