@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch
+from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch, Surrogate
 from dessl.training import DivergenceError, train
 from dessl.training.checkpoint import usable_checkpoints
 
@@ -88,14 +88,14 @@ def test_weights_that_overflow_just_before_an_evaluation_are_named(
     assert (caught.value.step, caught.value.term) == (1, "logits")
 
 
-def test_a_loss_that_is_not_finite_is_named(
+def test_logits_that_are_not_finite_are_named(
     make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
     plan = make_plan(learning_rate=1e38, steps=10, optimiser="sgd")
-    message = r"the loss L was .*check the learning rate"
+    message = r"a logit of a labelled row was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(make_model, Entropy(), make_data(), plan)
-    assert caught.value.term == "loss"
+    assert caught.value.term == "labelled_logits"
     assert not math.isfinite(caught.value.value)
 
 
@@ -163,7 +163,7 @@ def test_a_bound_that_nobody_stated_is_not_called_stated(
 
 def test_a_risk_without_a_bound_gets_no_advice_about_one(make_data: Any, make_plan: Any) -> None:
     plan = make_plan(evaluate_every=1, risk="ssl")
-    message = r"with λ = [\d.]+\. Check the learning rate and the scale of the data\.$"
+    message = r"with λ = [\d.]+\. Check the learning rate and the scale of the data\.( If the model excl.*)?$"
     with pytest.raises(DivergenceError, match=message):
         train(nn.Linear(4, 2), Entropy(), make_data(), replace(plan, learning_rate=1e38))
 
@@ -181,6 +181,34 @@ def test_nan_before_the_first_update_is_blamed_on_h_or_on_the_model(
         train(make_model, h, make_data(), plan)
     model = make_model()
     nn.init.constant_(next(model.parameters()), torch.nan)
-    the_model = "at step 1: the loss L was nan.* check the model's initial logits"
+    the_model = "at step 1: a logit of a labelled row was nan.* check the model's initial logits"
     with pytest.raises(DivergenceError, match=the_model):
         train(model, Entropy(), make_data(), plan)
+
+
+class Masked(nn.Module):
+    """A model of three classes that excludes the last one."""
+
+    def __init__(self, excluded: float) -> None:
+        super().__init__()
+        self.linear, self.excluded = nn.Linear(4, 2), excluded
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.linear(x), torch.full_like(x[:, :1], self.excluded)], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "where"),
+    [
+        (Entropy(), "validation"),  # its H is finite, so the step is taken
+        (FromFunction(lambda logits: logits.exp().mul(logits).sum(-1)), "labelled"),
+    ],
+)
+def test_a_class_excluded_by_an_infinite_logit_is_explained(
+    make_data: Any, make_plan: Any, surrogate: Surrogate, where: str
+) -> None:
+    plan = make_plan(steps=2, evaluate_every=1)
+    message = rf"step 1: a logit of a {where} row was -inf, .* number such as -1e4\.$"
+    with pytest.raises(DivergenceError, match=message):
+        train(Masked(-math.inf), surrogate, make_data(), plan)
+    assert train(Masked(-1e4), surrogate, make_data(), plan).steps == 2
