@@ -171,7 +171,8 @@ def expm1(x: Tensor) -> Tensor:
 
 def _finite(log_p: Tensor) -> Tensor:
     """Return log 0 as the smallest number: times a weight of 0 it is 0 and not NaN."""
-    return log_p.clamp(min=torch.finfo(log_p.dtype).min)
+    least = torch.finfo(log_p.dtype).min
+    return F.threshold(log_p, least, least)  # as clamp, with a cheaper gradient
 
 
 def _finite_where_zero(weights: Tensor, log_p: Tensor) -> Tensor:
