@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dessl import SemiData
 from dessl.models import MLP
-from dessl.surrogates import Entropy, FixMatch, FromFunction
+from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch
 from dessl.training import DivergenceError
 
 lightning = pytest.importorskip("lightning")
@@ -66,6 +66,8 @@ def test_lambda_past_the_bound_is_warned_of_once(data: SemiData) -> None:
         "diverge. Lower lam, or smooth H with dessl.surrogates.Smooth."
     )
     assert said(data, FixMatch(), lam=0.5) == []
+    (of_a_sum,) = said(data, Combine([FixMatch(), MixMatch(augmentations=4)]), lam=0.2)
+    assert of_a_sum.startswith("λ = 0.2 is past Combine's bound, 0.166667")
     assert said(data, FixMatch(), lam=1.0, risk="ssl") == []
 
 

@@ -98,6 +98,7 @@ class DeSSLModule(lightning.LightningModule):
         self._given_sizes = n_rows, n_classes
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
         self._ready = False  # prepared for the fit that is about to start
+        self._begun = False  # whether this fit has trained on a batch
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
         self._totals: Totals | None = None  # of the epoch's batches, on the device
         self._steps_before = 0  # optimiser steps before them
@@ -123,13 +124,10 @@ class DeSSLModule(lightning.LightningModule):
             self._prepare_for_fit()
 
     def on_fit_start(self) -> None:
-        """Record that this fit has its state: another fit creates its own. Warn if λ is large."""
-        self._ready = False
+        """Record that this fit has its state: another fit creates its own."""
+        self._ready = self._begun = False
         for metric in (self._accuracy, self._cross_entropy):
             metric.reset()  # Trainer.validate leaves tensors that a fit cannot update
-        warning = past_bound(self.lam, self._plan, self.surrogate, boundable=False)
-        if warning and self.trainer.is_global_zero:
-            warnings.warn(warning, UserWarning, stacklevel=2)
 
     def _prepare_for_fit(self) -> None:
         if self._ready:
@@ -274,7 +272,15 @@ class DeSSLModule(lightning.LightningModule):
         self._count_anew()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Check for divergence when a logger waits for the device anyway."""
+        """Warn of a large λ once a pass has shown the bound of a sum; check for divergence.
+
+        The latter only when a logger waits for the device anyway.
+        """
+        if not self._begun:
+            self._begun = True
+            warning = past_bound(self.lam, self._plan, self.surrogate, boundable=False)
+            if warning and self.trainer.is_global_zero:
+                warnings.warn(warning, UserWarning, stacklevel=2)
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if self.trainer.loggers and every and (batch_idx + 1) % every == 0:
             self._guard()

@@ -12,6 +12,7 @@ from dessl.surrogates.base import Scores, Surrogate
 from dessl.training.plan import TrainPlan
 
 TERMS = {
+    "labelled_logits": "a logit of a labelled row",
     "loss": "the loss L",
     "h_labelled": "H of labelled rows",
     "h_unlabelled": "H of unlabelled rows",
@@ -24,13 +25,20 @@ _H_AT_THE_START = (
     "No update had been made and L is finite, so H itself is not: look for log(0), 0/0 or overflow "
     "in it."
 )
+_MODEL_AT_THE_START = (
+    "No update had been made: check the model's initial logits and the scale of the data."
+)
 AT_THE_START = {  # neither λ nor the learning rate can be the cause
-    "loss": "No update had been made: check the model's initial logits and the scale of the data.",
+    "labelled_logits": _MODEL_AT_THE_START,
+    "loss": _MODEL_AT_THE_START,
     "h_labelled": _H_AT_THE_START,
     "h_unlabelled": _H_AT_THE_START,
     "gradient_norm": "No update had been made and L and H are finite, so one of their derivatives "
     "is not: look for the square root or the logarithm of 0 in H and in the model.",
 }
+MASKED = (
+    " If the model excludes classes by logits of -inf, use a large negative number such as -1e4."
+)
 
 
 class DivergenceError(RuntimeError):
@@ -116,7 +124,7 @@ def _type_name(dtype: torch.dtype) -> str:
 def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
     """Return a value that is not finite for each part of the scores that has one."""
     parts = {
-        "loss": scores.logits[:, :n_labelled],
+        "labelled_logits": scores.logits[:, :n_labelled],
         "h_labelled": scores.h[:n_labelled],
         "h_unlabelled": scores.h[n_labelled:],
     }
@@ -161,6 +169,8 @@ def divergence(
         advice = AT_THE_START[term]
     else:
         advice = _advice(lam, plan, surrogate, boundable=boundable)
+    if value == -math.inf and "logits" in term:
+        advice += MASKED
     return DivergenceError(message + advice, step=step, term=term, value=value)
 
 

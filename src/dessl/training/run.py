@@ -30,7 +30,7 @@ from dessl.training.model_state import (
     load_state_into,
     state_of,
 )
-from dessl.training.online import linear_layers, next_lam
+from dessl.training.online import last_layer_gradients, linear_layers, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
 from dessl.training.sharded import (
@@ -108,8 +108,6 @@ def train(
     _check(plan, data)
     _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)
     plan = plan_for(plan, data)
-    if warning := past_bound(plan.lam, plan, surrogate):
-        warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
         transform = levels
     first = rank() == 0
@@ -193,6 +191,7 @@ class Run(Trainable):
         self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
         self.online_lam = 0.0  # used if the plan has online=True
+        self._begun = False  # whether a step was taken since the start or a resume
 
     def lam_at(self, step: int) -> float:
         """Return λ of a step, the first being 0."""
@@ -210,10 +209,22 @@ class Run(Trainable):
         except NotFiniteError as error:
             self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(step + 1, error.values) from error
-        if step == 0 and self.data.validation is None:  # with one, each evaluation checks
-            warn_of_probabilities(self.step.logits)
+        if not self._begun:
+            self._check_first_step()
         if plan.guard_every and (step + 1) % plan.guard_every == 0:
             self._guard()
+
+    def _check_first_step(self) -> None:
+        """Check what only a pass shows: a sum's bound, the layer of an online λ, probabilities."""
+        self._begun = True
+        plan, model, surrogate = self.plan, self.step.model, self.step.surrogate
+        if warning := past_bound(plan.lam, plan, surrogate):
+            warnings.warn(warning, UserWarning, stacklevel=5)  # the caller of train
+        if plan.online:
+            last_layer_gradients(model, surrogate, self.data)
+            divide_again(model)
+        if self.data.validation is None:  # with one, each evaluation checks
+            warn_of_probabilities(self.step.logits)
 
     def observe(self, began: float) -> list[Event]:
         """Evaluate, select, and reset the totals."""

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.evaluation import metrics_from_logits
-from dessl.evaluation.metrics.from_predictions import evaluating, predicted_logits
+from dessl.evaluation.metrics.from_predictions import (
+    evaluating,
+    metrics_of_outputs,
+    predicted_logits,
+)
 from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.functional import log_probabilities
 from dessl.risk import RISKS
@@ -117,7 +120,7 @@ def _weighted_lambda(loss: Tensor, h: Tensor, data: SemiData) -> float | None:
 
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return every metric that a model can be selected by, from logits (n, classes)."""
-    metrics = metrics_from_logits(logits, y)
+    metrics = metrics_of_outputs(logits, y)
     return {name: getattr(metrics, name) for name in METRICS}
 
 
