@@ -75,7 +75,9 @@ def check_classes(logits: Tensor, n_classes: int) -> None:
 
 
 def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
-    """Explain an error of a forward pass if rows and weights have different floating types.
+    """Explain an error of a forward pass if the model needs rows of another type.
+
+    Weights may have another floating type, and embeddings look up whole numbers.
 
     >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
     >>> check_dtype(model, torch.ones(1, 1), error)
@@ -83,10 +85,16 @@ def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
     TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
 model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
     """
+    said = str(error)
+    if x.is_floating_point() and "ind" in said and ("Long" in said or "int64" in said):
+        raise TypeError(
+            f"the model needs whole numbers to look up, but SemiData holds numbers as "
+            f"{_type_name(x.dtype)}. Call x.long() in its forward."
+        ) from error
     seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
     dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
-    if other and "type" in str(error):
+    if other and "type" in said:
         raise TypeError(
             f"the model cannot compute on {_type_name(seen)} rows: its weights are "
             f"{' and '.join(other)}. Convert it with model.float(); for speed on a GPU, use "
