@@ -132,8 +132,6 @@ def divergence(
     lam: float,
     plan: TrainPlan,
     surrogate: Surrogate,
-    *,
-    boundable: bool = True,
 ) -> DivergenceError:
     """Return an error that names the term, the step, and what is known of its cause.
 
@@ -143,7 +141,6 @@ def divergence(
         lam: λ of that step.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Same as in :func:`past_bound`.
     """
     broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
     term = broken[0] if broken else _largest(values)
@@ -153,22 +150,21 @@ def divergence(
     if broken and step == 1 and term in AT_THE_START:
         advice = AT_THE_START[term]
     else:
-        advice = _advice(lam, plan, surrogate, boundable=boundable)
+        advice = _advice(lam, plan, surrogate)
     return DivergenceError(message + advice, step=step, term=term, value=value)
 
 
-def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool = True) -> str:
+def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     """Return a sentence if the debiased risk is unbounded below at λ, else nothing.
 
     Args:
         lam: λ.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Whether the caller's users can pass ``bound="nonnegative"``.
     """
     if not _may_run_away(plan) or lam <= surrogate.bounded_up_to:
         return ""
-    name, ways = type(surrogate).__name__, _ways_out(plan, boundable=boundable)
+    name, ways = type(surrogate).__name__, _ways_out(plan)
     if not plan.online:
         return (
             f"λ = {lam:g} is past {name}'s bound, {surrogate.bounded_up_to:g}: the debiased risk "
@@ -187,8 +183,8 @@ def _may_run_away(plan: TrainPlan) -> bool:
     return RISKS[plan.risk].takes_back and plan.bound is None
 
 
-def _ways_out(plan: TrainPlan, *, boundable: bool) -> str:
-    bounded = boundable and "bound" in RISKS[plan.risk].options
+def _ways_out(plan: TrainPlan) -> str:
+    bounded = "bound" in RISKS[plan.risk].options
     first = "pass bound='nonnegative', " if bounded else ""
     return f"{first}or smooth H with dessl.surrogates.Smooth"
 
@@ -198,8 +194,8 @@ def _largest(values: dict[str, float]) -> str:
     return max(("loss", "h_labelled", "h_unlabelled"), key=lambda name: abs(values[name]))
 
 
-def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool) -> str:
-    if known := past_bound(lam, plan, surrogate, boundable=boundable):
+def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    if known := past_bound(lam, plan, surrogate):
         return known
     name, usual = type(surrogate).__name__, "check the learning rate and the scale of the data."
     if not _may_run_away(plan):
@@ -209,5 +205,5 @@ def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: boo
     return (
         f"{name} states no bounded_up_to, so it is unknown whether the debiased risk has a lower "
         "bound at this λ. If H can become arbitrarily large, lower lam, "
-        f"{_ways_out(plan, boundable=boundable)}; if it cannot, {usual}"
+        f"{_ways_out(plan)}; if it cannot, {usual}"
     )
