@@ -162,8 +162,8 @@ class DeSSLModule(lightning.LightningModule):
         self._represents = None
         if isinstance(module, SemiDataModule):
             data = module.data
-            drawn_unlabelled = module.batches.unlabelled.size
-            plan_for(replace(self._plan, unlabelled_batch=drawn_unlabelled), data)  # they must fit
+            # Refuse data without the rows that the risk needs, or with π that an option excludes.
+            plan_for(replace(self._plan, unlabelled_batch=module.batches.unlabelled.size), data)
             self._represents = module.represents
             self._prepare(int(data.ids.max()) + 1, data.n_classes)
             drawn = torch.cat([data.labelled_rows, data.unlabelled_rows])
@@ -211,7 +211,7 @@ class DeSSLModule(lightning.LightningModule):
         """Return the risk of a batch, and log it and its parts, over all processes.
 
         ``batch["labelled"]`` is (x, ids, y), with propensities (x, ids, y, π);
-        ``batch["unlabelled"]`` is (x, ids), with propensities (x, ids, weights).
+        ``batch["unlabelled"]`` is (x, ids), with propensities or ``on="all"`` (x, ids, weights).
         """
         labelled, others = two_parts(batch, self.risk)
         y, lam = labelled.y, self._lam_at(self._trainer.global_step if self._trainer else 0)
