@@ -138,6 +138,24 @@ class Surrogate(nn.Module, ABC):
         own = itertools.takewhile(lambda kind: kind is not Surrogate, type(self).__mro__)
         return any("bounded_up_to" in vars(holder) for holder in (self, *own))
 
+    def __call__(self, model: Model, rows: Rows) -> Scores:
+        """Return :meth:`forward`'s scores; anything but :class:`Rows` is refused.
+
+        >>> from dessl.surrogates import Entropy
+        >>> Entropy()(nn.Identity(), torch.zeros(3, 2))
+        Traceback (most recent call last):
+        TypeError: rows must be dessl.Rows(x, ids); got Tensor. Pass Rows(x, ids) with the number \
+of each row in the data as its id: torch.arange(len(x)) if x is all of it.
+        """
+        if not isinstance(rows, Rows):
+            raise TypeError(
+                f"rows must be dessl.Rows(x, ids); got {type(rows).__name__}. Pass Rows(x, ids) "
+                "with the number of each row in the data as its id: torch.arange(len(x)) if x is "
+                "all of it."
+            )
+        scores: Scores = super().__call__(model, rows)
+        return scores
+
     @abstractmethod
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H and the logits for L of each row; changes no state except its generator's."""

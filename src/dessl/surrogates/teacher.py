@@ -58,10 +58,15 @@ class Teacher(Surrogate):
         """Reject a table with other rows or classes, and move it to the model's device."""
         rows, classes = self.probabilities.shape
         if rows < n_rows or classes != n_classes:
+            short = (
+                f" The last {n_rows - rows} row ids have none: rows of a separate validation part "
+                "have the last ids, in their order."
+            )
             raise ValueError(
                 f"probabilities must hold a row for each of the {n_rows} row ids and a column for "
                 f"each of the {n_classes} classes; got {(rows, classes)}. Order its rows by the "
                 "data's ids and its columns by the data's class_names."
+                + (short if rows < n_rows else "")
             )
         self.probabilities = self.probabilities.to(device_of(model))
 

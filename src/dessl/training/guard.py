@@ -98,7 +98,9 @@ and compute no logits for L under torch.no_grad().
 
 
 def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
-    """Explain an error of a forward pass if rows and weights have different floating types.
+    """Explain an error of a forward pass if the model needs rows of another type.
+
+    Weights may have another floating type, and embeddings look up whole numbers.
 
     >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
     >>> check_dtype(model, torch.ones(1, 1), error)
@@ -106,10 +108,16 @@ def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
     TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
 model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
     """
+    said = str(error)
+    if x.is_floating_point() and "ind" in said and ("Long" in said or "int64" in said):
+        raise TypeError(
+            f"the model needs whole numbers to look up, but SemiData holds numbers as "
+            f"{_type_name(x.dtype)}. Call x.long() in its forward."
+        ) from error
     seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
     dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
-    if other and "type" in str(error):
+    if other and "type" in said:
         raise TypeError(
             f"the model cannot compute on {_type_name(seen)} rows: its weights are "
             f"{' and '.join(other)}. Convert it with model.float(); for speed on a GPU, use "
@@ -147,8 +155,6 @@ def divergence(
     lam: float,
     plan: TrainPlan,
     surrogate: Surrogate,
-    *,
-    boundable: bool = True,
 ) -> DivergenceError:
     """Return an error that names the term, the step, and what is known of its cause.
 
@@ -158,7 +164,6 @@ def divergence(
         lam: λ of that step.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Same as in :func:`past_bound`.
     """
     broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
     term = broken[0] if broken else _largest(values)
@@ -168,24 +173,23 @@ def divergence(
     if broken and step == 1 and term in AT_THE_START:
         advice = AT_THE_START[term]
     else:
-        advice = _advice(lam, plan, surrogate, boundable=boundable)
+        advice = _advice(lam, plan, surrogate)
     if value == -math.inf and "logits" in term:
         advice += MASKED
     return DivergenceError(message + advice, step=step, term=term, value=value)
 
 
-def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool = True) -> str:
+def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     """Return a sentence if the debiased risk is unbounded below at λ, else nothing.
 
     Args:
         lam: λ.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Whether the caller's users can pass ``bound="nonnegative"``.
     """
     if not _may_run_away(plan) or lam <= surrogate.bounded_up_to:
         return ""
-    name, ways = type(surrogate).__name__, _ways_out(plan, boundable=boundable)
+    name, ways = type(surrogate).__name__, _ways_out(plan)
     if not plan.online:
         return (
             f"λ = {lam:g} is past {name}'s bound, {surrogate.bounded_up_to:g}: the debiased risk "
@@ -204,8 +208,8 @@ def _may_run_away(plan: TrainPlan) -> bool:
     return RISKS[plan.risk].takes_back and plan.bound is None
 
 
-def _ways_out(plan: TrainPlan, *, boundable: bool) -> str:
-    bounded = boundable and "bound" in RISKS[plan.risk].options
+def _ways_out(plan: TrainPlan) -> str:
+    bounded = "bound" in RISKS[plan.risk].options
     first = "pass bound='nonnegative', " if bounded else ""
     return f"{first}or smooth H with dessl.surrogates.Smooth"
 
@@ -215,8 +219,8 @@ def _largest(values: dict[str, float]) -> str:
     return max(("loss", "h_labelled", "h_unlabelled"), key=lambda name: abs(values[name]))
 
 
-def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool) -> str:
-    if known := past_bound(lam, plan, surrogate, boundable=boundable):
+def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    if known := past_bound(lam, plan, surrogate):
         return known
     name, usual = type(surrogate).__name__, "check the learning rate and the scale of the data."
     if not _may_run_away(plan):
@@ -226,5 +230,5 @@ def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: boo
     return (
         f"{name} states no bounded_up_to, so it is unknown whether the debiased risk has a lower "
         "bound at this λ. If H can become arbitrarily large, lower lam, "
-        f"{_ways_out(plan, boundable=boundable)}; if it cannot, {usual}"
+        f"{_ways_out(plan)}; if it cannot, {usual}"
     )

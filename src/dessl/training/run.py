@@ -23,7 +23,7 @@ from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable, drive
-from dessl.training.member import Callback, Event, Member, TrainResult
+from dessl.training.member import Callback, Event, Member, TrainResult, checked_callbacks
 from dessl.training.model_state import (
     check_all_in_tensors,
     check_initialised,
@@ -45,7 +45,7 @@ from dessl.training.sharded import (
 )
 from dessl.training.shared_model import restore_norms, synchronise_norms
 from dessl.training.step import Step, check_propensity, plan_for, stored_stream, streams
-from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, watched
+from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, not_held_out, watched
 
 
 def train(
@@ -102,12 +102,12 @@ def train(
     >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
     (60, 20, ['accuracy', 'adaptive_ece'])
     """
-    if callable(callbacks):
-        raise TypeError("callbacks must be a list of functions; got one function.")
-    surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
+    surrogate, callbacks = as_surrogate(surrogate), checked_callbacks(callbacks)
     _check(plan, data)
     _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)
     plan = plan_for(plan, data)
+    if warning := not_held_out(data):
+        warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
         transform = levels
     first = rank() == 0

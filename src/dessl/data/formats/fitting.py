@@ -153,8 +153,9 @@ def read_new_table(
         max_bytes=max_bytes,
     )
     _warn_of_empty_columns(table, encoding)
-    warn_of_outside(table, encoding.columns, stacklevel=2)
-    return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+    data = encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+    warn_of_outside(table.without(encoding.missing), encoding.columns, stacklevel=2)
+    return data
 
 
 def _warn_of_empty_columns(table: Table, encoding: TableEncoding) -> None:
