@@ -42,11 +42,11 @@ def shortened(text: str, *, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def one_of(name: str, value: object, options: Sequence[object]) -> None:
+def one_of(name: str, value: object, options: Sequence[object], *, hint: str = "") -> None:
     """Reject a value that is not among the options."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}.")
+        raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}. {hint}".rstrip())
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:

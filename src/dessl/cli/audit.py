@@ -52,7 +52,8 @@ def audit(
 
     Tests whether labels are missing at random, looks for duplicates, columns that
     give the label away and suspicious labels, and estimates what can be gained. The
-    verdict is "use it", "use it with care" or "do not use it".
+    verdict is "use it", "use it with care" or "do not use it"; if all rows are
+    labelled and nothing else was found, it is "no unlabelled rows".
 
     Example: dessl audit people.csv --label outcome
 
@@ -95,7 +96,7 @@ def _show(found: "Audit") -> None:
     from dessl.evaluation.verdict import short_p
 
     console = PlainConsole()
-    show(f"Verdict on the unlabelled data: {found.outcome}.")
+    show(found.heading)
     for reason in found.reasons:
         show(f"- {reason}")
     if found.tests:

@@ -1,6 +1,7 @@
 """Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
+from dessl.safety.propensity import ESTIMATES
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
@@ -168,3 +170,25 @@ def _column(
             do="Pass one value for each row.",
         )
     return found
+
+
+def columns_apart(options: Mapping[str, Any]) -> list[str]:
+    """The columns of groups and of propensities, which are neither features nor the label.
+
+    Args:
+        options: Options of ``dessl fit``, by name.
+
+    Raises:
+        ValueError: One of them is also the label or a categorical column.
+    """
+    given = {"--group": options["group"], "--propensity": options["propensity"]}
+    apart = {name: at for at, name in given.items() if name and name not in ESTIMATES}
+    for name, at in apart.items():
+        taken = {"--label": [options["label"]], "--categorical": options["categorical"] or ()}
+        for other, names in taken.items():
+            if name in names:
+                raise ValueError(
+                    f"{at} must name a column that is neither the label nor a feature; got "
+                    f"{quoted(name)}, which {other} names too. Pass another column, or omit {at}."
+                )
+    return [name for name in apart if name not in (options["ignore"] or ())]

@@ -4,6 +4,7 @@ The options are defined in ``dessl.cli.fit`` and passed on as a dict.
 """
 
 import copy
+import math
 import re
 import time
 import warnings
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl._version import __version__
-from dessl.cli.columns import group_numbers, groups_of_test, propensity_column
+from dessl.cli.columns import columns_apart, group_numbers, groups_of_test, propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -199,6 +200,11 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
+    if lam != "auto" and not 0 <= lam < math.inf:
+        raise ValueError(
+            f"--lam must be 0 or more, and finite; got {lam_text}. Pass --lam 0.5, for example, or "
+            "omit it to choose λ on held-out labels."
+        )
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
@@ -245,8 +251,7 @@ def _rows(options: Options) -> Rows:
     ignore, propensity = options["ignore"] or [], options["propensity"]
     reading = _reading(options)
     if kind_of(data) == "table":  # a labelling probability or a group is not a feature
-        given = (options["group"], None if propensity in ESTIMATES else propensity)
-        ignore = [*ignore, *(name for name in given if name and name not in ignore)]
+        ignore = [*ignore, *columns_apart(options)]
     every = training_data(
         data,
         label=options["label"],

@@ -507,16 +507,16 @@ def test_columns_of_other_types_matter_only_where_they_are_used(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("options", "name"),
+    ("options", "where"),
     [
-        ({"categorical": ["y"]}, "y"),
-        ({"ignore": ["y"]}, "y"),
-        ({"categorical": ["n"], "ignore": ["n"]}, "n"),
+        ({"categorical": ["y"]}, "'y' is in label and in categorical"),
+        ({"ignore": ["y"]}, "'y' is in label and in ignore"),
+        ({"categorical": ["n"], "ignore": ["n"]}, "'n' is in categorical and in ignore"),
     ],
 )
-def test_a_column_has_one_part_to_play(options: dict[str, list[str]], name: str) -> None:
+def test_a_column_has_one_part_to_play(options: dict[str, list[str]], where: str) -> None:
     frame = pd.DataFrame({"n": [1, 2, 4], "m": [3, 1, 2], "y": ["a", "b", "a"]})
-    with pytest.raises(ValueError, match=f"different columns; '{name}' is in two of them"):
+    with pytest.raises(ValueError, match=f"different columns; {where}"):
         fit_encoding(table_of_frame(frame), label="y", **options)
 
 

@@ -1,5 +1,6 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
+import itertools
 import math
 import shlex
 import warnings
@@ -294,12 +295,13 @@ def how_to_silence(names: Collection[str]) -> str:
 def _check_named(
     table: Table, label: str, categorical: Collection[str], ignore: Collection[str]
 ) -> None:
-    twice = {label}.intersection((*categorical, *ignore)) | set(categorical).intersection(ignore)
-    if twice:
-        raise ValueError(
-            f"label, categorical and ignore must name different columns; {quoted(min(twice))} is "
-            "in two of them. Name it once."
-        )
+    lists = {"label": [label], "categorical": categorical, "ignore": ignore}
+    for (one, its), (other, theirs) in itertools.combinations(lists.items(), 2):
+        if twice := set(its).intersection(theirs):
+            raise ValueError(
+                f"label, categorical and ignore must name different columns; {quoted(min(twice))} "
+                f"is in {one} and in {other}. Name it once."
+            )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
         if name not in names:
