@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
+from dessl.training.member import Event
 from dessl.training.plan import TrainPlan
 
 TERMS = {
@@ -200,6 +201,25 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     return (
         f"online=True keeps λ at 0: the debiased risk of {name} has no lower bound at any λ above "
         f"0. To use it, {ways.removeprefix('or ')}."
+    )
+
+
+def always_zero(event: Event, surrogate: Surrogate, plan: TrainPlan) -> str:
+    """Return a warning if H, which is rarely 0, was 0 for every row up to an evaluation.
+
+    Args:
+        event: The first evaluation.
+        surrogate: Surrogate of the run.
+        plan: Plan of the run.
+    """
+    used = RISKS[plan.risk].unlabelled and event.lam and surrogate.rarely_zero
+    if not used or event.mask_unlabelled != 0 or event.mask_labelled != 0:
+        return ""
+    name = type(surrogate).__name__
+    return (
+        f"H of {name} was exactly 0 for every row of the first {event.step} steps, so unlabelled "
+        f"rows have no effect. Check that the model's predictions depend on what {name} changes in "
+        "a row, or that your function can be other than 0."
     )
 
 

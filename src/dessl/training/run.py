@@ -20,7 +20,13 @@ from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.folder import RunFolder, locked_folder
-from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
+from dessl.training.guard import (
+    DivergenceError,
+    NotFiniteError,
+    always_zero,
+    divergence,
+    past_bound,
+)
 from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Callback, Event, Member, TrainResult, checked_callbacks
@@ -255,25 +261,14 @@ class Run(Trainable):
             lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
             divide_again(step.model)
             self.online_lam = from_first(lambda: lam)
-        if len(self.member.history) == 1:
-            self._warn_of_zero(event)
+        if len(self.member.history) == 1 and (
+            said := always_zero(event, step.surrogate, self.plan)
+        ):
+            warnings.warn(said, UserWarning, stacklevel=2)
         if event.best:
             now = state_of(evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
         return [event]
-
-    def _warn_of_zero(self, event: Event) -> None:
-        """Warn if H, which is rarely 0, was 0 for every row up to the first evaluation."""
-        used = RISKS[self.plan.risk].unlabelled and self.lam_at(self.done - 1) > 0
-        name, zero = type(self.step.surrogate).__name__, event.mask_unlabelled == 0
-        if used and zero and event.mask_labelled == 0 and self.step.surrogate.rarely_zero:
-            warnings.warn(
-                f"H of {name} was exactly 0 for every row of the first {self.done} steps, so "
-                "unlabelled rows have no effect. Check that the model's predictions depend on what "
-                f"{name} changes in a row, or that your function can be other than 0.",
-                UserWarning,
-                stacklevel=2,
-            )
 
     def _guard(self) -> None:
         """Stop a run whose totals include a bad step."""
