@@ -180,3 +180,11 @@ def test_it_is_said_first_because_it_may_be_the_cause_of_the_rest(tmp_path: Path
         "Do not use the unlabelled rows. 'outcome_code' gives the label away"
     )
     assert "not missing at random" in found.reasons[1]
+
+
+def test_a_column_of_few_groups_matches_their_classes_by_chance() -> None:
+    groups = torch.arange(8).repeat_interleave(6)
+    data = SemiData((groups % 2)[:, None].float(), groups % 2)
+    assert [one.rows for one in giveaways_in(data)] == [48]
+    assert giveaways_in(data, groups) == ()
+    assert [one.rows for one in giveaways_in(data, torch.arange(48) // 2)] == [48]

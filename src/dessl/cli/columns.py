@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.options import AS_IT_IS, Reading
+from dessl.cli.output import say
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import few
@@ -20,6 +21,14 @@ from dessl.data.formats.zipped import open_npz
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
+
+
+def ignored(source: str, ignore: list[str] | None, *names: str | None) -> list[str]:
+    """Columns to drop: those given and, in a table, also those with these names."""
+    found = list(ignore or ())
+    if kind_of(source) == "table":
+        found += [name for name in names if name and name not in found]
+    return found
 
 
 def text_column(
@@ -47,6 +56,23 @@ def group_names(
 def group_numbers(source: str, name: str, n_rows: int, *, reading: Reading = AS_IT_IS) -> Tensor:
     """A number for each row, (n,), the same if the column's values are; a gap has its own."""
     return _numbered(_texts(source, name, n_rows, reading))
+
+
+def announced_groups(
+    source: str, name: str, labelled: Tensor, *, reading: Reading = AS_IT_IS
+) -> Tensor:
+    """The group number of each row, (n,), after printing how many groups there are.
+
+    Args:
+        source: DATA.
+        name: The column of the groups.
+        labelled: (n,) which rows have a label.
+        reading: How a table is read.
+    """
+    found = group_numbers(source, name, len(labelled), reading=reading)
+    every, known = (len(torch.unique(one)) for one in (found, found[labelled.cpu()]))
+    say(f"{every:,} groups by {quoted(name)}, {known:,} of them with a label.")
+    return found
 
 
 def _numbered(texts: NDArray[np.str_]) -> Tensor:

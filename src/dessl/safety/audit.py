@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
+from dessl.data.parts import row_groups
 from dessl.evaluation.statistics.multiple import holm
 from dessl.evaluation.verdict import shown_p
 from dessl.safety.answers import FoldAnswers, fold_answers
@@ -37,6 +40,7 @@ LEVEL = 0.05
 CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
 LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
 FEW_LABELS = 30
+FEW_GROUPS = 10  # with a label
 SHOWN = 5  # columns
 LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
 LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
@@ -81,6 +85,8 @@ class Audit:
         least_correlation: The ρ above which a term gains more than estimating λ costs.
         seconds: Time taken.
         giveaways: Columns that match the classes one to one; () in files of older versions.
+        groups: Number of groups of rows that the tests exchange; 0 if they exchange rows.
+        labelled_groups: Number of these groups with a label.
     """
 
     name: str
@@ -99,6 +105,8 @@ class Audit:
     least_correlation: Measured
     seconds: float
     giveaways: tuple[Giveaway, ...] = ()
+    groups: int = 0
+    labelled_groups: int = 0
 
     @property
     def sentence(self) -> str:
@@ -111,6 +119,17 @@ class Audit:
         """What to do with the unlabelled rows, or with the data if there are none."""
         rows = "the unlabelled rows" if self.unlabelled else "the data"
         return self.outcome.replace("it", rows, 1).capitalize()
+
+    @property
+    def exchanged(self) -> str:
+        """What the tests exchange if rows have groups; empty if they exchange rows."""
+        if not self.groups:
+            return ""
+        few = self.labelled_groups < FEW_GROUPS
+        return (
+            f"The tests exchange whole groups: {self.groups:,}, {self.labelled_groups:,} of them "
+            f"with a label{', so few that only large differences are found' if few else ''}."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
@@ -125,6 +144,7 @@ class Audit:
             *(f"- {why}" for why in self.reasons),
         ]
         lines += [f"{one.test}: {shown_p(one.p_value)}. {one.finding}" for one in self.tests]
+        lines += [self.exchanged] if self.tests and self.groups else []
         lines += [
             f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), "
             f"equivalent to {one.equivalent_labels:.0f} labels"
@@ -142,6 +162,7 @@ class Audit:
 def audit(
     data: SemiData,
     *,
+    groups: "Tensor | NDArray[Any] | None" = None,
     cheap: bool = False,
     teachers: Sequence[str] = TEACHERS,
     propensities: bool = True,
@@ -151,6 +172,9 @@ def audit(
 
     Args:
         data: The data with its labels; its test part is checked for duplicates.
+        groups: (n,) numbers or text, the same for rows that belong together, such as a patient's;
+            by default ``data.groups``. Labels may then be missing by group, as long as it is at
+            random which groups have them.
         cheap: Whether to skip near duplicates, suspicious labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
         propensities: Whether the training to come takes propensities, so that the reasons may
@@ -174,15 +198,20 @@ def audit(
             got="no label",
             do="Label some rows, drawn at random.",
         )
-    sample = sampled_rows(data, seed=seed)
+    of_rows = data.groups if groups is None else row_groups(groups, data.x)
+    sample = sampled_rows(data, groups=of_rows, seed=seed)
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
     answers = None
     with one_thread():  # for matrices this small, a second thread only waits
-        if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
-            answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
+        if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1 and _several_groups(sample):
+            answers = fold_answers(
+                columns.values, y, sample.labelled, data.n_classes, groups=sample.groups, seed=seed
+            )
         found = _missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
+    units = None if sample.groups is None else sample.groups[:n_known]
+    labelled_groups = 0 if of_rows is None else len(torch.unique(of_rows[data.labelled_rows]))
     doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(
         name=data.name,
@@ -196,11 +225,13 @@ def audit(
         gains=() if cheap or answers is None or not data.n_unlabelled else gains(
             columns.values[:n_known], y, columns.values[n_known:], data.n_classes,
             n_labelled=data.n_labelled, n_unlabelled=data.n_unlabelled,
-            teachers=teachers, seed=seed,
+            teachers=teachers, groups=units, seed=seed,
         ),
-        least_correlation=least_correlation(data.n_labelled),
+        least_correlation=least_correlation(labelled_groups or data.n_labelled),
         seconds=0.0,
-        giveaways=giveaways_in(data),
+        giveaways=giveaways_in(data, of_rows),
+        groups=0 if of_rows is None else len(torch.unique(of_rows)),
+        labelled_groups=labelled_groups,
         **found,
     )  # fmt: skip
     weighted = data.propensity is not None
@@ -211,6 +242,11 @@ def audit(
     reasons = (*leaks, *serious, *minor)  # a leak may be the cause of the others
     seconds = time.perf_counter() - began
     return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
+
+
+def _several_groups(sample: Sampled) -> bool:
+    """Whether a model can be trained on labels of other groups than the one it predicts."""
+    return sample.groups is None or len(np.unique(sample.groups[sample.labelled])) > 1
 
 
 def _missingness(
@@ -229,8 +265,11 @@ def _missingness(
     n_l, n_u = int(sample.labelled.sum()), int((~sample.labelled).sum())
     if min(n_l, n_u) < LEAST_ROWS:
         return nothing
-    by = classifier_test(columns.values, sample.labelled, seed=seed)
-    shifts = column_tests(columns.values.numpy(), sample.labelled, columns.names, seed=seed)
+    groups = sample.groups
+    by = classifier_test(columns.values, sample.labelled, groups=groups, seed=seed)
+    shifts = column_tests(
+        columns.values.numpy(), sample.labelled, columns.names, groups=groups, seed=seed
+    )
     shifts = tuple(sorted(shifts, key=lambda one: (one.p_value, -abs(one.auc - 0.5))))
     made = [
         ("labelled vs unlabelled rows", by.p_value,
@@ -240,18 +279,20 @@ def _missingness(
     propensity: tuple[float, ...] = ()
     if answers is not None:
         outputs = output_tests(
-            answers.log_p, sample.labelled, answers.folds, data.class_names, seed=seed
-        )
+            answers.log_p, sample.labelled, answers.folds, data.class_names,
+            groups=groups, seed=seed,
+        )  # fmt: skip
         worst = min(outputs, key=lambda one: one.p_value)
         made.append(("model outputs", worst.p_value, _column_words(worst)))
         if (classes := class_test(answers.log_p, y, sample.labelled)) is not None:
             scale = _scale(data, n_l, n_u)
             propensity = tuple(_rescaled(classes.propensity, scale).tolist())
             shown = [share for share in propensity if share == share]
-            made.append(
-                ("labelling probability by class", classes.p_value,
-                 f"Estimates range from {min(shown):.3g} to {max(shown):.3g}.")
-            )  # fmt: skip
+            if groups is None:  # its likelihood takes rows as independent
+                made.append(
+                    ("labelling probability by class", classes.p_value,
+                     f"Estimates range from {min(shown):.3g} to {max(shown):.3g}.")
+                )  # fmt: skip
     corrected = holm([p for _, p, _ in made])
     tests = tuple(
         Missingness(name, p, float(c), words)
