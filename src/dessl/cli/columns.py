@@ -153,6 +153,25 @@ def propensity_column(
     return values
 
 
+def has_column(source: str, name: str, *, reading: Reading = AS_IT_IS) -> bool:
+    """Whether DATA has this column, or an array of this name in an .npz file."""
+    return _named(source, name, reading)[1] is not None
+
+
+def _named(
+    source: str, name: str, reading: Reading
+) -> tuple[tuple[str, ...], Column | NDArray[Any] | None]:
+    """The names of all columns or arrays, and the one of this name if there is one."""
+    kind = kind_of(source)
+    if kind == "table":
+        table = open_table(source, **reading.options)
+        return tuple(table.columns), table.columns.get(name)
+    if kind == "npz":
+        with open_npz(source) as arrays:
+            return arrays.names, arrays.array(name) if name in arrays.names else None
+    return (), None
+
+
 def _column(
     source: str, name: str, n_rows: int, *, reading: Reading, instead: str = ""
 ) -> Column | NDArray[Any]:
@@ -168,15 +187,7 @@ def _column(
     Raises:
         DataError: There is no such column, or it has not one value for each row.
     """
-    kind = kind_of(source)
-    known: tuple[str, ...] = ()
-    found: Column | NDArray[Any] | None = None
-    if kind == "table":
-        table = open_table(source, **reading.options)
-        known, found = tuple(table.columns), table.columns.get(name)
-    elif kind == "npz":
-        with open_npz(source) as arrays:
-            known, found = arrays.names, arrays.array(name) if name in arrays.names else None
+    known, found = _named(source, name, reading)
     if found is None:
         do = nearest(name, known, otherwise="Check the name.")
         raise DataError.of(
