@@ -78,6 +78,16 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
     assert "About 180 more held-out labels would halve" in found  # four times 60, less 60
 
 
+def test_labels_needed_of_groups_are_those_of_new_groups(judged: RunFacts) -> None:
+    estimates = tuple(dataclasses.replace(one, n_groups=12) for one in judged.estimates)
+    found = Verdict("cannot tell yet", "As it was.", 0.01, 870, 110)
+    text = more_labels(dataclasses.replace(judged, estimates=estimates, verdict=found))
+    assert text == (
+        "About 870 of 110 new groups, to settle the comparison with the complete case. About 180 "
+        "more held-out labels of 36 new groups would halve the width of the accuracy interval."
+    )
+
+
 def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
     again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
     assert "retrained on all 100 labels after the evaluation" in decision(again)

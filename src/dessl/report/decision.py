@@ -137,10 +137,17 @@ def more_labels(facts: RunFacts) -> str:
     elif outcome == "cannot tell yet" and needed is None:
         text = "No realistic number of labels would settle the comparison."
     elif outcome == "cannot tell yet":
-        text = f"About {needed:,}, to settle the comparison with {baseline(facts)}."
+        of = _of_new(facts.verdict.needed_groups)
+        text = f"About {needed:,}{of}, to settle the comparison with {baseline(facts)}."
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
         return text
     labels = "held-out labels" if facts.taught is None else "gold labels"
-    more = f"{HALVED * found.n_labelled:,} more {labels}"
+    of = _of_new(found.n_groups and HALVED * found.n_groups)
+    more = f"{HALVED * found.n_labelled:,} more {labels}{of}"
     return f"{text} About {more} would halve the width of the accuracy interval."
+
+
+def _of_new(groups: int | None) -> str:
+    """Of how many groups more labels must be; more of the same groups tell little."""
+    return f" of {groups:,} new groups" if groups else ""
