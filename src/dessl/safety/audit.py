@@ -15,12 +15,11 @@ from torch import Tensor
 from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
-from dessl.data.parts import row_groups
 from dessl.evaluation.statistics.multiple import holm
 from dessl.evaluation.verdict import shown_p
 from dessl.safety.answers import FoldAnswers, fold_answers
 from dessl.safety.class_test import class_test
-from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
+from dessl.safety.columns import Columns, Sampled, columns_of, groups_of_rows, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
 from dessl.safety.giveaways import Giveaway, giveaway_reasons, giveaways_in
 from dessl.safety.labels import LabelFacts, label_facts
@@ -198,7 +197,7 @@ def audit(
             got="no label",
             do="Label some rows, drawn at random.",
         )
-    of_rows = data.groups if groups is None else row_groups(groups, data.x)
+    of_rows = groups_of_rows(data, groups)
     sample = sampled_rows(data, groups=of_rows, seed=seed)
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
@@ -211,7 +210,7 @@ def audit(
         found = _missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
     units = None if sample.groups is None else sample.groups[:n_known]
-    labelled_groups = 0 if of_rows is None else len(torch.unique(of_rows[data.labelled_rows]))
+    labelled_groups = 0 if of_rows is None else len(torch.unique(of_rows[data.labelled_rows.cpu()]))
     doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(
         name=data.name,

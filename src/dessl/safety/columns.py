@@ -1,7 +1,7 @@
 """Inputs of the tests of a data set: named columns of a table, or summaries of images."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dessl.data import SemiData
+from dessl.data.parts import row_groups
 from dessl.teachers.rows import as_columns
 
 GRID = 8  # brightness of an image in GRID × GRID regions
@@ -34,6 +35,17 @@ class Sampled(NamedTuple):
     groups: NDArray[np.int64] | None = None
 
 
+def groups_of_rows(data: SemiData, groups: "Tensor | NDArray[Any] | None" = None) -> Tensor | None:
+    """Return the group of each row, (n,), on the CPU: those given, or those of the data.
+
+    >>> data = SemiData(torch.rand(3, 2), [0, 1, -1])
+    >>> groups_of_rows(data), groups_of_rows(data, ["b", "a", "b"]).tolist()
+    (None, [1, 0, 1])
+    """
+    found = data.groups if groups is None else row_groups(groups, data.x)
+    return None if found is None else found.cpu()
+
+
 def sampled_rows(
     data: SemiData, *, groups: Tensor | None = None, most: int = MOST_ROWS, seed: int = 0
 ) -> Sampled:
@@ -45,7 +57,7 @@ def sampled_rows(
 
     Args:
         data: The data with its labels.
-        groups: (n,) group of each row of the data; None if rows are independent.
+        groups: (n,) result of :func:`groups_of_rows`; None if rows are independent.
         most: Largest number of rows.
         seed: Seed of the draw.
 
@@ -56,7 +68,7 @@ def sampled_rows(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = data.labelled_rows.cpu(), data.unlabelled_rows.cpu()
     if groups is not None:
-        number = torch.unique(groups.cpu(), return_inverse=True)[1]
+        number = torch.unique(groups, return_inverse=True)[1]
         known, unknown = _drawn_groups(number, known, unknown, most, generator)
         numbers = number[torch.cat([known, unknown])].numpy()
         marks = np.repeat([True, False], [len(known), len(unknown)])

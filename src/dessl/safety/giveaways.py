@@ -99,7 +99,7 @@ def giveaways_in(data: SemiData, groups: Tensor | None = None) -> tuple[Giveaway
     some = rows[drawn.to(rows.device)]
     screen, y = flat[some].numpy(force=True), data.y.numpy(force=True)
     some_y, all_y = y[some.numpy(force=True)], y[rows.numpy(force=True)]
-    units = None if groups is None else groups[rows.to(groups.device)].numpy(force=True)
+    units = None if groups is None else groups[rows.cpu()].numpy()
     places, k = list(_places(data, flat.shape[1])), data.n_classes
     found = []
     for place in places:

@@ -23,12 +23,11 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.data import DataError, SemiData
-from dessl.data.parts import row_groups
 from dessl.evaluation.debiased.groups import FEWEST_GROUPS, groups_of
 from dessl.evaluation.verdict import of_groups
 from dessl.functional import entropy
 from dessl.safety.answers import fold_answers
-from dessl.safety.columns import columns_of, sampled_rows
+from dessl.safety.columns import columns_of, groups_of_rows, sampled_rows
 from dessl.safety.gain import correlated
 from dessl.safety.unequal_draw import alike, design, systematic
 
@@ -141,7 +140,7 @@ def plan_labels(
         )
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     _checks.number("share", share, low=0, high=1, open_low=True)
-    of_rows = data.groups if groups is None else row_groups(groups, data.x)
+    of_rows = groups_of_rows(data, groups)
     loss, h, units = _losses(data, metric, of_rows, seed)
     z = float(ndtri((1 + confidence) / 2))
     deviation, rho = float(loss.std()), correlated(loss, h).value
@@ -169,7 +168,7 @@ def plan_labels(
         design_effect=effect,
     )
     if of_rows is not None:
-        plan = _in_groups(plan, len(torch.unique(of_rows[data.labelled_rows])))
+        plan = _in_groups(plan, len(torch.unique(of_rows[data.labelled_rows.cpu()])))
     n_groups = None if of_rows is None else len(torch.unique(of_rows))
     return replace(plan, sentence=_sentence(plan, share, len(data), n_groups))
 
@@ -236,13 +235,13 @@ def next_rows(
     (20, True)
     """
     n = _checks.whole_number("n", n, low=1, high=len(data.unlabelled_rows))
-    of_rows = data.groups if groups is None else row_groups(groups, data.x)
+    of_rows = groups_of_rows(data, groups)
     _check_labels(data, of_rows)
     rows = torch.cat([data.labelled_rows.cpu(), data.unlabelled_rows.cpu()])
     labelled = np.arange(len(rows)) < data.n_labelled
     units = np.arange(len(rows))
     if of_rows is not None:
-        units = np.unique(of_rows.cpu()[rows].numpy(), return_inverse=True)[1]
+        units = np.unique(of_rows[rows].numpy(), return_inverse=True)[1]
     y = data.y.cpu()[data.labelled_rows.cpu()]
     values = columns_of(data, rows).values
     answers = fold_answers(values, y, labelled, data.n_classes, groups=units, seed=seed)
@@ -281,7 +280,7 @@ def _losses(
 
 
 def _check_labels(data: SemiData, groups: Tensor | None) -> None:
-    n_groups = None if groups is None else len(torch.unique(groups[data.labelled_rows]))
+    n_groups = None if groups is None else len(torch.unique(groups[data.labelled_rows.cpu()]))
     if n_groups is not None and n_groups < FEWEST_GROUPS:
         raise DataError.of(
             data.name or "the data",
