@@ -41,9 +41,11 @@ def train(kind: str, *, steps: int = 2000) -> float:
             loss = F.cross_entropy(model(x_l[i]), y_l[i])
             loss.backward()
         else:
+            # One joint pass: in separate ones, BatchNorm would treat the two kinds differently.
+            labelled, unlabelled = model(torch.cat([x_l[i], x_u[j]])).split([BATCH, BATCH])
             # Two lines: one loss per sample, and a risk that includes unlabelled rows.
-            loss = F.cross_entropy(model(x_l[i]), y_l[i], reduction="none")
-            h_l, h_u = dessl.entropy(model(x_l[i])), dessl.entropy(model(x_u[j]))
+            loss = F.cross_entropy(labelled, y_l[i], reduction="none")
+            h_l, h_u = dessl.entropy(labelled), dessl.entropy(unlabelled)
             if kind == "debiased":
                 risk = dessl.debiased_risk(loss, h_l, h_u, lam=1.0)
             else:  # what semi-supervised learning usually minimises, for comparison

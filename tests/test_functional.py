@@ -280,6 +280,22 @@ def test_a_masked_row_is_zero_and_has_no_gradient() -> None:
             TypeError,
             r"probabilities .*got ndarray.*torch.as_tensor",
         ),
+        (
+            lambda: cross_entropy_to(LOGITS, LOGITS),
+            ValueError,
+            r"each row of probabilities must be a distribution .* the smallest entry is -3 and "
+            r"rows sum to 0 to 1\.5\. Pass probabilities, not logits",
+        ),
+        (
+            lambda: cross_entropy_to(LOGITS, Q * 1.01),
+            ValueError,
+            r"rows sum to 1\.01 to 1\.01",
+        ),
+        (
+            lambda: cross_entropy_to(LOGITS[:, :1], torch.tensor([[0.5], [1.2], [0.0]])),
+            ValueError,
+            r"the smallest entry is -0\.2",
+        ),
         (lambda: cross_entropy(LOGITS, [0, 1, 2]), TypeError, "y must be a torch.Tensor; got list"),
         (lambda: cross_entropy(LOGITS, Q), ValueError, "For soft labels use cross_entropy_to"),
         (
@@ -325,3 +341,63 @@ def test_near_one_renyis_entropy_is_as_precise_compiled() -> None:
     torch.testing.assert_close(
         compiled(logits).double(), renyi_entropy(logits.double(), 1.0001), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_targets_may_be_rounded_in_their_own_type(dtype: torch.dtype) -> None:
+    z = 3 * torch.randn(2000, 10, generator=torch.Generator().manual_seed(0))
+    q = z.softmax(-1).to(dtype)
+    assert torch.isfinite(cross_entropy_to(z, q)).all()
+    one = z[:, :1]
+    assert torch.isfinite(cross_entropy_to(one, one.sigmoid().to(dtype))).all()
+
+
+def test_targets_that_diverged_show_in_the_loss() -> None:
+    assert cross_entropy_to(LOGITS, torch.full_like(Q, torch.nan)).isnan().all()
+
+
+def test_targets_are_not_read_where_that_is_impossible() -> None:
+    """Under vmap and in compiled code a wrong q passes, as on a GPU."""
+    mapped = torch.func.vmap(cross_entropy_to)(LOGITS[None], LOGITS[None])
+    compiled = torch.compile(cross_entropy_to, backend="eager", fullgraph=True)(LOGITS, LOGITS)
+    expected = -(LOGITS * LOGITS.log_softmax(-1)).sum(-1)
+    torch.testing.assert_close(mapped[0], expected)
+    torch.testing.assert_close(compiled, expected)
+
+
+# --- classes that a logit of −∞ excludes ----------------------------------------------------------
+
+MASKED_Q = torch.tensor([[0.3, 0.7, 0.0]], dtype=torch.float64)
+MASKED_TARGET = torch.tensor([[0.3, -1.0, -math.inf]], dtype=torch.float64)
+OF_MASKED: dict[str, Callable[[Tensor], Tensor]] = {
+    **{name: term for name, term in TERMS.items() if name not in WITH_TARGET},
+    "renyi 0.9": lambda z: renyi_entropy(z, 0.9),
+    "cross_entropy_to": lambda z: cross_entropy_to(z, MASKED_Q[:, : z.shape[1]]),
+    "confident": lambda z: confident_cross_entropy(z, MASKED_TARGET[:, : z.shape[1]], 0.4),
+    "kl": lambda z: kl_divergence(z, MASKED_TARGET[:, : z.shape[1]]),
+    "kl of targets": lambda z: kl_divergence(MASKED_TARGET[:, : z.shape[1]], z),
+    "squared_distance": lambda z: squared_distance(z, MASKED_TARGET[:, : z.shape[1]]),
+}
+
+
+@pytest.mark.parametrize("name", OF_MASKED)
+def test_an_excluded_class_changes_neither_value_nor_gradient(name: str) -> None:
+    logits = torch.tensor([[1.0, 2.0, -math.inf]], dtype=torch.float64, requires_grad=True)
+    value = OF_MASKED[name](logits)
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    without = logits[:, :2].detach().requires_grad_()
+    expected = OF_MASKED[name](without)
+    (its_gradient,) = torch.autograd.grad(expected.sum(), without)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient[:, :2], its_gradient)
+    assert gradient[0, 2] == 0
+
+
+def test_an_excluded_class_against_torch_and_infinite_divergences() -> None:
+    logits = torch.tensor([[1.0, 2.0, -math.inf]])
+    theirs = torch.distributions.Categorical(logits=logits).entropy()
+    torch.testing.assert_close(entropy(logits), theirs)
+    assert float(entropy(logits)) == pytest.approx(0.5822, abs=5e-5)
+    assert kl_divergence(logits, torch.zeros(1, 3)).item() == math.inf
+    assert cross_entropy_to(logits, torch.full((1, 3), 1 / 3)).item() == math.inf
+    assert entropy(torch.tensor([[math.inf], [-math.inf]])).tolist() == [0.0, 0.0]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dessl.functional import cross_entropy
+from dessl.functional import cross_entropy, cross_entropy_to
 from dessl.objective import objective
 from dessl.surrogates import Entropy, Rows, Scores
 
@@ -147,7 +147,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
         (SCORES, [0, 1], "y must be a tensor.*got list"),
         (SCORES, torch.tensor([], dtype=torch.long), "at least one and at most 7"),
         (SCORES, torch.zeros(8, dtype=torch.long), r"at most 7; got shape \(8,\)"),
-        (SCORES, torch.zeros(3, 1, dtype=torch.long), r"got shape \(3, 1\)"),
+        (SCORES, torch.zeros(3, 1, dtype=torch.long), r"of shape \(3, 1\)"),
         (SCORES, torch.tensor([0, 1, -1]), r"Rows without a label \(-1\) have no loss"),
     ],
 )
@@ -163,9 +163,22 @@ def test_a_loss_that_returns_no_tensor_is_refused() -> None:
         objective(SCORES, Y, loss=lambda logits, y: 1.0)  # type: ignore[arg-type, return-value]
 
 
+def test_soft_labels_are_taken_with_their_loss() -> None:
+    h = torch.tensor([0.1, 0.4, 0.3, 0.8])
+    logits = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0))
+    q = torch.tensor([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
+    found = objective(Scores(h, logits), q, lam=0.5, loss=cross_entropy_to)
+    loss = -(q * logits[:, :2].log_softmax(-1)).sum(-1).mean()
+    torch.testing.assert_close(found.value, loss + 0.5 * (0.55 - 0.25))
+    hard = objective(Scores(h, logits), torch.tensor([2, 0]), lam=0.5)
+    one_hot = torch.nn.functional.one_hot(torch.tensor([2, 0]), 3)
+    soft = objective(Scores(h, logits), one_hot, lam=0.5, loss=cross_entropy_to)
+    torch.testing.assert_close(soft.value, hard.value)
+
+
 def test_soft_labels_and_plain_terms_are_refused_with_advice() -> None:
     scores = Scores(torch.zeros(4), torch.zeros(1, 4, 3))
-    with pytest.raises(ValueError, match="For soft labels, pass L to debiased_risk"):
+    with pytest.raises(ValueError, match=r"in dessl\.objective, loss=cross_entropy_to"):
         objective(scores, torch.full((2, 3), 1 / 3))
     with pytest.raises(TypeError, match=r"Scores\(h, logits\); got Tensor"):
         objective(torch.zeros(4), torch.tensor([0]))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from dessl.functional import entropy
 from dessl.risk import (
     RISKS,
     Risk,
@@ -268,6 +269,32 @@ def test_over_all_labellings_gradients_are_unbiased() -> None:
     torch.testing.assert_close(debiased, full, rtol=0, atol=1e-12)
     biased = mean_gradient([ssl_risk(loss[i], h[j], 1.0).value for i, j in labellings()])
     assert (biased - full).abs().max() > 0.01
+
+
+def test_with_batch_norm_one_joint_pass_is_unbiased_and_separate_passes_are_not() -> None:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(N, 2, generator=generator, dtype=torch.float64)
+    y = torch.randint(3, (N,), generator=generator)
+    weight = 3 * torch.randn(2, 3, generator=generator, dtype=torch.float64)
+
+    def model(rows: Tensor) -> Tensor:
+        return F.batch_norm(rows, None, None, training=True) @ weight
+
+    def mean_over_labellings(*, joint: bool) -> Risk:
+        risks = []
+        for i, j in labellings():
+            labelled, unlabelled = model(x[i]), model(x[j])
+            if joint:
+                labelled, unlabelled = model(torch.cat([x[i], x[j]])).split([len(i), len(j)])
+            loss = F.cross_entropy(labelled, y[i], reduction="none")
+            risks.append(debiased_risk(loss, entropy(labelled), entropy(unlabelled)))
+        return Risk(*(torch.stack(parts).mean() for parts in zip(*risks, strict=True)))
+
+    one = mean_over_labellings(joint=True)
+    assert one.value == pytest.approx(float(F.cross_entropy(model(x), y)), abs=1e-12)
+    assert one.h_unlabelled - one.h_labelled == pytest.approx(0, abs=1e-12)
+    two = mean_over_labellings(joint=False)
+    assert two.h_unlabelled - two.h_labelled > 0.03
 
 
 def test_inverse_propensity_is_unbiased_over_all_informative_labellings() -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 ArrayLike: TypeAlias = "Tensor | NDArray[Any] | Sequence[Any]"
 
+# How far a row of target probabilities may sum from one: a softmax rounded to half precision.
+ROW_SUM_TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2}
+ROW_SUM_TOLERANCE_OTHERWISE = 1e-3  # it may have been computed in float16
+
 
 def quoted(value: object, *, most: int = 60) -> str:
     """Return a value's repr, shortened: it may be the content of a whole file.
@@ -38,11 +42,11 @@ def shortened(text: str, *, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def one_of(name: str, value: object, options: Sequence[object]) -> None:
+def one_of(name: str, value: object, options: Sequence[object], *, hint: str = "") -> None:
     """Reject a value that is not among the options."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}.")
+        raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}. {hint}".rstrip())
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
@@ -104,18 +108,40 @@ def between(
         )
 
 
+def distributions(name: str, value: Tensor) -> None:
+    """Reject rows (..., classes) that are not at least 0 with a sum of 1, if they can be inspected.
+
+    NaN is let through, like other values that diverged: the caller's loss shows it.
+    """
+    if _cannot_be_read(value):  # do not even compute the sums there
+        return
+    seen = value.detach()
+    total = seen.sum(-1)
+    wrong = (total - 1).abs() > ROW_SUM_TOLERANCE.get(value.dtype, ROW_SUM_TOLERANCE_OTHERWISE)
+    if _count((seen < 0).any(-1) | wrong):
+        raise ValueError(
+            f"each row of {name} must be a distribution over the classes, at least 0 and summing "
+            f"to 1; the smallest entry is {float(seen.min()):g} and rows sum to "
+            f"{float(total.min()):g} to {float(total.max()):g}. Pass probabilities, not logits."
+        )
+
+
 def _count(bad: Tensor) -> int:
     """Count the bad entries, or return 0 if counting would change how the code runs.
 
     Inspecting values synchronises with the GPU and is impossible inside ``torch.compile`` and
     ``torch.func.vmap``: there a bad entry propagates to the result, where the caller can see it.
     """
-    if torch.compiler.is_compiling() or bad.device.type != "cpu":
+    if _cannot_be_read(bad):
         return 0
     try:
         return int(bad.sum())
     except RuntimeError:  # under vmap: many runs at once, no single count
         return 0
+
+
+def _cannot_be_read(value: Tensor) -> bool:
+    return torch.compiler.is_compiling() or value.device.type != "cpu"
 
 
 def same_length(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

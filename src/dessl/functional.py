@@ -3,7 +3,8 @@
 Every function treats each row on its own: no averaging, no labels of other rows. Logits of shape
 (n, 1) are a binary model's log-odds of class 1 and stand for the two-class logits (0, z). Half
 precision is computed and returned in float32, as PyTorch's autocast does for losses. Gradients flow
-through every argument that has one: detach what is meant as a fixed target.
+through every argument that has one: detach what is meant as a fixed target. A logit of −∞ excludes
+a class: it adds 0 to sums over classes whose weight is 0 there, and has the gradient 0.
 """
 
 import math
@@ -40,7 +41,8 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     if y.is_floating_point() or y.dtype == torch.bool or y.shape != logits.shape[:-1]:
         raise ValueError(
             f"y must hold one integer label for each row, shape {tuple(logits.shape[:-1])}; "
-            f"got {y.dtype} of shape {tuple(y.shape)}. For soft labels use cross_entropy_to."
+            f"got {y.dtype} of shape {tuple(y.shape)}. For soft labels use cross_entropy_to; "
+            "in dessl.objective, loss=cross_entropy_to."
         )
     advice = "Rows without a label (-1) have no loss: leave them out."
     y = y.long()  # a small integer cannot be compared with many classes
@@ -55,7 +57,7 @@ def entropy(logits: Tensor) -> Tensor:
     tensor([0.8324])
     """
     log_p = log_probabilities(logits)
-    return -(log_p.exp() * log_p).sum(-1)
+    return -(log_p.exp() * _finite(log_p)).sum(-1)
 
 
 def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
@@ -73,11 +75,12 @@ def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
     if math.isinf(alpha):
         return -log_p.max(-1).values  # not amax: see pseudo_label
     if abs(alpha - 1) >= 0.25:
-        return torch.logsumexp(alpha * log_p, -1) / (1 - alpha)
+        power = (alpha * log_p).masked_fill(log_p == -math.inf, -math.inf)  # 0 · ∞ at α = 0
+        return torch.logsumexp(power, -1) / (1 - alpha)
     # Near α = 1 the sum is 1 + Σ p (p^(α−1) − 1): only its small part is summed, so that dividing
     # by 1 − α does not blow rounding up. Far tails take the plain difference: it cannot overflow.
+    p, log_p = log_p.exp(), _finite(log_p)
     power = (alpha - 1) * log_p
-    p = log_p.exp()
     near = p * expm1(power.clamp(-1, 1))
     far = (log_p + power).exp() - p
     return torch.log1p(torch.where(power.abs() < 1, near, far).sum(-1)) / (1 - alpha)
@@ -100,7 +103,8 @@ def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
 def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:
     """Return −Σ q log p, for target probabilities q of the logits' shape.
 
-    For one-logit models q has shape (n, 1) too: the probability of class 1.
+    For one-logit models q has shape (n, 1) too: the probability of class 1. On the CPU, rows that
+    are not distributions are rejected; on a GPU or in compiled code, q is not inspected.
 
     >>> cross_entropy_to(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.5, 0.5]]))
     tensor([1.5486])
@@ -109,7 +113,8 @@ def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:
     _same_shape("probabilities", probabilities, logits)
     if logits.shape[-1] == 1:
         probabilities = torch.cat([1 - probabilities, probabilities], dim=-1)
-    return -(probabilities * log_p).sum(-1)
+    _checks.distributions("probabilities", probabilities)
+    return -(probabilities * _finite_where_zero(probabilities, log_p)).sum(-1)
 
 
 def confident_cross_entropy(logits: Tensor, target_logits: Tensor, threshold: float) -> Tensor:
@@ -138,7 +143,8 @@ def kl_divergence(logits: Tensor, target_logits: Tensor) -> Tensor:
     log_p = log_probabilities(logits)
     _same_shape("target_logits", target_logits, logits)
     log_q = log_probabilities(target_logits)
-    return (log_q.exp() * (log_q - log_p)).sum(-1)
+    q = log_q.exp()
+    return (q * (_finite(log_q) - _finite_where_zero(q, log_p))).sum(-1)
 
 
 def squared_distance(logits: Tensor, target_logits: Tensor) -> Tensor:
@@ -161,6 +167,17 @@ def expm1(x: Tensor) -> Tensor:
     tensor([1.0000e-20, 1.7183e+00])
     """
     return 2 * torch.sinh(x / 2) * torch.exp(x / 2)
+
+
+def _finite(log_p: Tensor) -> Tensor:
+    """Return log 0 as the smallest number: times a weight of 0 it is 0 and not NaN."""
+    least = torch.finfo(log_p.dtype).min
+    return F.threshold(log_p, least, least)  # as clamp, with a cheaper gradient
+
+
+def _finite_where_zero(weights: Tensor, log_p: Tensor) -> Tensor:
+    """Do so only where the weight is 0: elsewhere −w log 0 is infinite."""
+    return torch.where(weights == 0, _finite(log_p), log_p)
 
 
 def _check_logits(name: str, logits: Tensor) -> None:

@@ -30,14 +30,15 @@ def objective(
 
     Args:
         scores: H (n,) and logits (views, n, classes) of the labelled rows, then the unlabelled.
-        y: Labels of the first n_l rows, shape (n_l,). All rows after them are unlabelled.
+        y: Labels of the first n_l rows, shape (n_l,), or (n_l, classes) for soft labels with
+            ``loss=cross_entropy_to``. All rows after them are unlabelled.
         lam: λ, a number or a tensor of shape ().
         risk: A key of ``dessl.risk.RISKS``. ``"complete_case"``: labelled rows alone. ``"ssl"``:
             the standard, biased risk. ``"debiased"``: the paper's. ``"inverse_propensity"``:
             debiased for labels that are not missing completely at random.
         on: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
         bound: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
-        loss: L of logits (n_l, classes) and y, shape (n_l,); averaged over the views.
+        loss: L of logits (n_l, classes) and y, (n_l,) values; averaged over the views.
         weights_labelled: One weight for each labelled row, shape (n_l,).
         weights_unlabelled: One weight for each unlabelled row, shape (n_u,).
         propensity: π of each labelled row, shape (n_l,); required with
@@ -82,13 +83,10 @@ def _labelled_rows(scores: Scores, y: Tensor) -> int:
             "scores must hold h (n,) and logits (views, n, classes) of the same rows; "
             f"got {tuple(scores.h.shape)} and {tuple(views)}."
         )
-    if not isinstance(y, Tensor) or y.ndim != 1 or not 1 <= len(y) <= len(scores.h):
+    if not isinstance(y, Tensor) or y.ndim not in (1, 2) or not 1 <= len(y) <= len(scores.h):
         got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
-        soft = ""
-        if isinstance(y, Tensor) and y.ndim == 2:
-            soft = " For soft labels, pass L to debiased_risk: cross_entropy_to(logits, y)."
         raise ValueError(
             "y must be a tensor with the labels of the first rows, at least one and at most "
-            f"{len(scores.h)}; got {got}.{soft}"
+            f"{len(scores.h)}; got {got}."
         )
     return len(y)

@@ -106,6 +106,24 @@ CASES = {
         lambda folder: [*table(good_rows())(folder), "--surrogate", "magic"],
         "surrogate must be one of 'entropy'",
     ),
+    "misspelt surrogate": Case(
+        lambda folder: [*table(good_rows())(folder), "--surrogate", "fixmach"],
+        "got 'fixmach'. Did you mean 'fixmatch'?",
+    ),
+    "negative λ": Case(
+        lambda folder: [*table(good_rows())(folder), "--lam=-1"],
+        "--lam must be 0 or more, and finite; got -1. Pass --lam 0.5, for example, or omit it",
+    ),
+    "group that is the label": Case(
+        lambda folder: [*table(good_rows())(folder), "--group", "outcome"],
+        "--group must name a column that is neither the label nor a feature; got 'outcome', "
+        "which --label names too. Pass another column, or omit --group.",
+    ),
+    "propensity that is a feature": Case(
+        lambda folder: [*table(good_rows())(folder), "--propensity", "age", "--categorical=age"],
+        "--propensity must name a column that is neither the label nor a feature; got 'age', "
+        "which --categorical names too.",
+    ),
     "λ that is no number": Case(
         lambda folder: [*table(good_rows())(folder), "--lam", "much"],
         "--lam must be a number or 'auto'; got 'much'.",

@@ -22,7 +22,8 @@ from scipy import stats
 
 from dessl import SURROGATES, SemiData, recipe_for
 from dessl.cli import fit
-from dessl.evaluation.verdict import MARGIN, not_used
+from dessl.cli.output import show_run
+from dessl.evaluation.verdict import MARGIN, no_verdict, not_used
 from dessl.recipes import defaults, strong, which_teachers
 from dessl.recipes.defaults import NETWORKS
 from dessl.results.facts import ModelFacts, RunFacts, read_facts
@@ -546,9 +547,45 @@ def test_ctrl_c_at_any_time_says_how_to_go_on(
     assert err.splitlines()[-1].endswith(f"to resume: dessl {' '.join(map(str, arguments))}")
 
 
+def test_an_unfinished_run_says_how_to_resume_it(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dessl.cli.fit_run.trial_facts", interrupted)
+    run, out = tmp_path / "mein Lauf", tmp_path / "p.csv"
+    arguments = ("fit", people, "--label", "outcome", "--out", run, *QUICK)
+    assert cli(*arguments)[0] == 130
+    typed = shlex.join(["dessl", *map(str, arguments)])
+    said = (
+        f"dessl: {run}: expected a finished run; got an unfinished one. Wait if it is still "
+        "running; if it was stopped, run the same dessl fit command again to resume it"
+    )
+    for command in (("predict", run, people, "--out", out), ("report", run)):
+        assert cli(*command) == (2, "", f"{said}: {typed}\n")
+    (run / "training" / "options.json").unlink()  # as in a run of an older version
+    assert cli("evaluate", run, people) == (2, "", f"{said}.\n")
+    monkeypatch.undo()
+    assert cli(*arguments)[0] == 0
+    assert cli("predict", run, people, "--out", out)[0] == 0
+
+
+def test_no_verdict_has_no_differences_and_no_next_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    facts = read_facts(Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit")
+    told = dataclasses.replace(facts, verdict=no_verdict("It predicts 'a'."))
+    for one, shown in ((facts, True), (told, False)):
+        show_run(tmp_path, one, as_json=False)
+        out = capsys.readouterr().out
+        assert ("Against " in out, "Next:" in out) == (shown, shown)
+        assert ("Do not use this model yet." in out) != shown
+
+
 def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) -> None:
     run = tmp_path / "mein Lauf ü"
-    _, shown, _ = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 2, "--no-refit")
+    _, shown, _ = cli("fit", people, "--label", "outcome", "--out", run, *QUICK)
     (following,) = (line for line in shown.splitlines() if line.startswith("Next:"))
     dessl, *typed = shlex.split(following.removeprefix("Next:"))
     assert dessl == "dessl"

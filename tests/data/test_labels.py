@@ -118,6 +118,7 @@ def test_parts_are_coded_alike() -> None:
         ([0, 3], ["a", "b"], ValueError, "class numbers below 2, .* got 3"),
         (["a", "z"], ["a", "b"], ValueError, r"y has 'z', which is not among .*'a', 'b'"),
         (["a", -1, "b"], None, ValueError, "mixes '-1' with text labels.* Use None"),
+        ([True, False, -1], None, ValueError, "mixes '-1' with booleans.* Use None"),
         ([0, 0, -1], None, ValueError, r"at least 2 classes; got 1: '0'"),
         ([None, None], None, ValueError, "no row has a label"),
         (["a", "b"], ["a", "a"], ValueError, "class_names must differ"),
@@ -132,8 +133,16 @@ def test_what_cannot_be_labels_is_refused(y, names, error, message) -> None:
 
 
 def test_numbers_and_text_do_not_mix_between_parts() -> None:
-    with pytest.raises(TypeError, match=r"the same kind .* whole numbers in y, text in test y"):
+    with pytest.raises(TypeError, match=r"the same kind .* whole numbers in y, text in test y\.$"):
         label_codes({"y": [0, 1], "test y": ["0", "1"]})
+
+
+@pytest.mark.parametrize("y", [[True, None, False], np.array([True, False]), torch.ones(2) > 0])
+def test_booleans_are_not_called_text(y) -> None:
+    message = "got booleans in y, whole numbers in test y. Convert booleans to 0 and 1"
+    with pytest.raises(TypeError, match=message):
+        label_codes({"y": y, "test y": [0, 1]})
+    assert label_codes({"y": y, "test y": ["True", "False"]})[1] == ("False", "True")
 
 
 @pytest.mark.parametrize(

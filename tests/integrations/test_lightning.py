@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 from torch.utils.data import DataLoader, TensorDataset
 
-from dessl import SemiData
+from dessl import SemiData, TrainPlan, train
 from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import objective
@@ -366,6 +367,152 @@ def test_a_batch_of_another_kind_is_refused(tmp_path: Path, data: SemiData) -> N
     loader = DataLoader(TensorDataset(data.x, data.y), batch_size=20)
     with quiet(), pytest.raises(TypeError, match="CombinedLoader of two such loaders"):
         trainer(tmp_path, 1).fit(module, loader)
+
+
+def own_loaders(
+    labelled: tuple[Tensor, ...], unlabelled: tuple[Tensor, ...], mode: str = "max_size_cycle"
+) -> Any:
+    from lightning.pytorch.utilities import CombinedLoader
+
+    parts = {"labelled": labelled, "unlabelled": unlabelled}
+    loaders = {k: DataLoader(TensorDataset(*part), batch_size=20) for k, part in parts.items()}
+    with quiet():
+        return CombinedLoader(loaders, mode)
+
+
+@pytest.mark.parametrize(
+    ("which", "mode", "message"),
+    [
+        (
+            "x y, x",
+            "max_size_cycle",
+            r"labelled loader must yield \(x, ids, y\).*list of Tensor, T",
+        ),
+        (
+            "x i y, x",
+            "max_size_cycle",
+            r"unlabelled loader must yield \(x, ids\).*list of Tensor\.",
+        ),
+        ("x i y, x i", "max_size", r'no labelled rows.*"max_size_cycle".*"min_size"'),
+    ],
+)
+def test_loaders_of_another_form_are_told_what_to_yield(
+    which: str, mode: str, message: str, tmp_path: Path, data: SemiData
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    of = {"x": data.x, "i": data.ids, "y": data.y}
+    first, second = (part.split() for part in which.split(", "))
+    loaders = own_loaders(tuple(of[k][:40] for k in first), tuple(of[k][40:] for k in second), mode)
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy(), n_rows=200, n_classes=2)
+    with quiet(), pytest.raises(TypeError, match=message):
+        trainer(tmp_path, 1).fit(module, loaders)
+
+
+def test_too_few_outputs_are_refused(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy(), n_rows=200, n_classes=3)
+    loaders = own_loaders((data.x[:40], data.ids[:40], data.y[:40]), (data.x[40:], data.ids[40:]))
+    with quiet(), pytest.raises(ValueError, match="data's 3 classes; it gives 2 for a row"):
+        trainer(tmp_path, 1).fit(module, loaders)
+
+
+def test_outputs_that_are_probabilities_are_warned_of_once(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    def warned(*layers: torch.nn.Module) -> int:
+        module = DeSSLModule(torch.nn.Sequential(torch.nn.Linear(2, 2), *layers), Entropy())
+        rows = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trainer(tmp_path, 2).fit(module, rows)
+        return sum("remove the model's softmax" in str(one.message) for one in caught)
+
+    assert warned(torch.nn.Softmax(-1)) == 1
+    assert warned() == 0
+
+
+def test_data_without_unlabelled_rows_trains_the_complete_case(
+    tmp_path: Path, data: SemiData
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    full = SemiData(data.x[:40], data.y[:40])
+    message = r"SemiDataModule\(..., unlabelled_batch=0\).*risk='complete_case'"
+    with pytest.raises(ValueError, match=message):
+        SemiDataModule(full, labelled_batch=20)
+    rows = SemiDataModule(full, labelled_batch=20, unlabelled_batch=0)
+    with quiet(), pytest.raises(ValueError, match="Use risk='complete_case'"):
+        trainer(tmp_path, 1).fit(DeSSLModule(MLP(2, 2), Entropy()), rows)
+    ours = trainer(tmp_path, 1)
+    with quiet():
+        ours.fit(DeSSLModule(MLP(2, 2), Entropy(), risk="complete_case"), rows)
+    assert ours.global_step == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ramp": "linear_ramp"},
+        {"ramp": {"name": "ramp", "until": 1.0}, "risk": "ssl"},
+        {"on": "all"},
+        {"bound": "nonnegative"},
+        {"bound": "nonnegative", "on": "all", "ramp": "linear_ramp"},
+    ],
+)
+def test_the_options_of_the_risk_are_those_of_train(
+    options: dict[str, Any], tmp_path: Path, data: SemiData
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    class Plain(DeSSLModule):
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.model.parameters(), lr=0.5)
+
+    def network() -> torch.nn.Module:
+        torch.manual_seed(0)
+        return MLP(2, 2, hidden=(8,), dropout=0.0)
+
+    def end(**options: Any) -> Tensor:
+        plan = TrainPlan(
+            epochs=4, labelled_batch=20, unlabelled_batch=60, learning_rate=0.5, momentum=0.0,
+            nesterov=False, lam=1.5, **options,
+        )  # fmt: skip
+        return parameters_to_vector(train(network(), Entropy(), data, plan).model.parameters())
+
+    module = Plain(network(), Entropy(), lam=1.5, **options)
+    fit(tmp_path, module, data, epochs=4)
+    ours = parameters_to_vector(module.model.parameters())
+    torch.testing.assert_close(ours, end(**options), rtol=0, atol=1e-5)
+    assert (ours - end(risk=options.get("risk", "debiased"))).abs().max() > 1e-3
+
+
+def test_options_that_cannot_work_are_refused(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    model = MLP(2, 2, hidden=(8,))
+    with pytest.raises(ValueError, match="bound requires risk='debiased'; got risk='ssl'"):
+        DeSSLModule(model, Entropy(), risk="ssl", bound="nonnegative")
+    with pytest.raises(ValueError, match="ramp='linear' lowers λ"):
+        DeSSLModule(model, Entropy(), ramp="linear")
+    endless = trainer(tmp_path, -1, limit_train_batches=1)
+    loaders = own_loaders((data.x[:40], data.ids[:40], data.y[:40]), (data.x[40:], data.ids[40:]))
+    own: dict[str, Any] = {"n_rows": 200, "n_classes": 2}
+    with quiet(), pytest.raises(ValueError, match="Pass max_steps or max_epochs"):
+        endless.fit(DeSSLModule(model, Entropy(), ramp="ramp", **own), loaders)
+    with quiet(), pytest.raises(TypeError, match=r"yield \(x, ids, weights\)"):
+        trainer(tmp_path, 1).fit(DeSSLModule(model, Entropy(), on="all", **own), loaders)
+    chances = torch.full((200,), 0.2)
+    weighed = SemiData(data.x, data.y, propensity=chances)
+    with pytest.raises(ValueError, match="bound cannot be used with data that has propensities"):
+        fit(tmp_path, DeSSLModule(model, Entropy(), bound="nonnegative"), weighed, epochs=1)
+    weighing = own_loaders(
+        (data.x[:40], data.ids[:40], data.y[:40], chances[:40]), (data.x[40:], data.ids[40:])
+    )
+    for options in ({"bound": "nonnegative"}, {"on": "all"}):
+        with quiet(), pytest.raises(ValueError, match="requires risk='debiased'"):
+            trainer(tmp_path, 1).fit(DeSSLModule(model, Entropy(), **options, **own), weighing)
 
 
 def test_labels_with_propensities_are_weighed(data: SemiData) -> None:

@@ -27,6 +27,9 @@ CASES: dict[str, dict[str, Any]] = {
     "debiased": {"risk": "debiased"},
     "ssl, propensities unused": {"risk": "ssl"},
     "inverse propensity": {"risk": "inverse_propensity"},
+    "on all rows": {"on": "all"},
+    "bounded": {"bound": "nonnegative"},
+    "at its bound": {"bound": "nonnegative", "lam": 1.5},
 }
 
 
@@ -48,7 +51,8 @@ def module(surrogate: Any = "entropy", rate: float = 1.0, **options: Any) -> Any
             return torch.optim.SGD(self.model.parameters(), lr=rate)
 
     torch.manual_seed(0)
-    return Module(MLP(4, 3, hidden=(16,), dropout=0.0), surrogate, lam=0.5, **options)
+    settings = {"lam": 0.5, **options}
+    return Module(MLP(4, 3, hidden=(16,), dropout=0.0), surrogate, **settings)
 
 
 def fit(
@@ -106,8 +110,9 @@ def by_hand(name: str) -> Tensor:
         scores = Scores(scores.h[:13], scores.logits[:, :13])
     if name == "inverse propensity":
         options["propensity"] = drawn.data.propensity[batch.ids_labelled]
+    if name in ("inverse propensity", "on all rows"):
         options["weights_unlabelled"] = torch.full((31,), 140 / 31 * 13 / 60)
-    objective(scores, batch.y, 0.5, **options).value.backward()
+    objective(scores, batch.y, **{"lam": 0.5, **options}).value.backward()
     moved = [value.detach() - value.grad for value in trained.model.parameters()]
     return torch.cat([value.flatten() for value in moved])
 

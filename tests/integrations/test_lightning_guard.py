@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dessl import SemiData
 from dessl.models import MLP
-from dessl.surrogates import Entropy, FixMatch, FromFunction
+from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch
 from dessl.training import DivergenceError
 
 lightning = pytest.importorskip("lightning")
@@ -35,7 +35,7 @@ def fit(data: SemiData, surrogate: Any, epochs: int = 1, lam: float = 0.3, **opt
     from dessl.integrations.lightning import DeSSLModule, SemiDataModule
 
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    ours = {"risk", "risk_limit", "learning_rate"} & options.keys()
+    ours = {"risk", "bound", "risk_limit", "learning_rate"} & options.keys()
     own = {name: options.pop(name) for name in ours}
     torch.manual_seed(0)
     module = DeSSLModule(MLP(2, 2, hidden=(16,)), surrogate, lam=lam, **own)
@@ -63,10 +63,13 @@ def test_lambda_past_the_bound_is_warned_of_once(data: SemiData) -> None:
     (warning,) = said(data, FixMatch(), lam=1.0)
     assert warning == (
         "λ = 1 is past FixMatch's bound, 0.5: the debiased risk has no lower bound there and may "
-        "diverge. Lower lam, or smooth H with dessl.surrogates.Smooth."
+        "diverge. Lower lam, pass bound='nonnegative', or smooth H with dessl.surrogates.Smooth."
     )
     assert said(data, FixMatch(), lam=0.5) == []
+    (of_a_sum,) = said(data, Combine([FixMatch(), MixMatch(augmentations=4)]), lam=0.2)
+    assert of_a_sum.startswith("λ = 0.2 is past Combine's bound, 0.166667")
     assert said(data, FixMatch(), lam=1.0, risk="ssl") == []
+    assert said(data, FixMatch(), lam=1.0, bound="nonnegative") == []
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -84,7 +87,7 @@ def test_a_risk_that_runs_off_ends_the_fit_at_its_step(data: SemiData, batches: 
         fit(data, runs_off, callbacks=[Noting()], **options)
     first = next(i for i, risk in enumerate(risks) if abs(risk) > 1e3)
     assert caught.value.step == first // batches + 1
-    assert "nonnegative" not in str(caught.value)  # which a DeSSLModule does not take
+    assert "pass bound='nonnegative'" in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -56,6 +56,17 @@ def test_nothing_found_is_said_in_two_sentences() -> None:
     assert audit_section(None) is None
 
 
+def test_fully_labelled_rows_have_no_missing_labels_to_test() -> None:
+    none = {"unlabelled": 0, "outcome": "no unlabelled rows"}
+    assert made(**none) == [
+        "Audit",
+        "No unlabelled rows to audit: all rows are labelled.",
+        "No duplicates found, and every class has at least five labels.",
+    ]
+    leaky = made(unlabelled=0, outcome="use it with care", reasons=("A leak.",))
+    assert leaky[1:3] == ["Verdict on the data, all labelled: use it with care.", "A leak."]
+
+
 def test_tests_columns_and_reasons_are_shown_as_text() -> None:
     found = made(
         reasons=("Column <b>age</b> differs.",),
@@ -111,6 +122,8 @@ def test_gains_have_their_interval_and_the_bar() -> None:
 def test_the_page_begins_with_the_verdict(outcome: Any) -> None:
     page = Reader(audit_article(dataclasses.replace(BARE, outcome=outcome)))
     advice = outcome.replace("it", "the unlabelled rows", 1).capitalize()
+    if outcome == "no unlabelled rows":
+        advice = "No unlabelled rows to audit: all rows are labelled"
     assert page.texts[:2] == [SIGNS[outcome], f" {advice}"]
     assert ("class", f"verdict {OUTCOMES[outcome]}") in page.attributes
     assert "<people>" in page.texts

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dessl.evaluation.verdict import OUTCOMES, Outcome, Verdict
-from dessl.report.decision import ADVICE, SIGNS, advice, decision, guessing, more_labels
+from dessl.evaluation.verdict import OUTCOMES, OVER_ROWS, Comparison, Outcome, Verdict
+from dessl.report.decision import ADVICE, SIGNS, advice, decision, guessing, more_labels, why
 from dessl.report.page import report_html
 from dessl.results.facts import Estimate, ModelFacts, RunFacts
 from dessl.safety.giveaways import Giveaway
@@ -58,7 +58,8 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     main = page.index("</h2>")
     first = re.sub("<[^>]*>", " ", page[main : main + 2000]).split()
     assert " ".join(first).startswith(f"? {advice(facts)} Why {facts.verdict.sentence}")
-    assert "About 350, to settle the comparison with the complete case." in page
+    wanted = "About 350 more held-out labels would settle the comparison with the complete case."
+    assert wanted in page
     assert "trained with 80 labels." in decision(facts)
 
 
@@ -67,9 +68,9 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     [
         ("better", None, "None for this decision."),
         ("no practical difference", None, "None for this decision."),
-        ("cannot tell yet", 1200, "About 1,200, to settle"),
+        ("cannot tell yet", 1200, "About 1,200 more held-out labels would settle"),
         ("cannot tell yet", None, "No realistic number"),
-        ("no verdict", None, "Unknown"),
+        ("no verdict", None, "Unknown: the complete case failed to train"),
     ],
 )
 def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, text: str) -> None:
@@ -81,10 +82,15 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
 def test_labels_needed_of_groups_are_those_of_new_groups(judged: RunFacts) -> None:
     estimates = tuple(dataclasses.replace(one, n_groups=12) for one in judged.estimates)
     found = Verdict("cannot tell yet", "As it was.", 0.01, 870, 110)
-    text = more_labels(dataclasses.replace(judged, estimates=estimates, verdict=found))
-    assert text == (
-        "About 870 of 110 new groups, to settle the comparison with the complete case. About 180 "
-        "more held-out labels of 36 new groups would halve the width of the accuracy interval."
+    facts = dataclasses.replace(judged, estimates=estimates, verdict=found, comparisons=())
+    assert more_labels(facts) == (
+        "About 870 more held-out labels of 110 new groups would settle the comparison with the "
+        "complete case. About 180 more held-out labels of 36 new groups would halve the width of "
+        "the accuracy interval."
+    )
+    fifth = dataclasses.replace(facts, settings={**facts.settings, "hold_out": 0.2})
+    assert "About 900 more labels of 180 new groups (36 of the groups held out)" in more_labels(
+        fifth
     )
 
 
@@ -110,11 +116,17 @@ def test_a_model_that_may_be_no_better_than_one_answer_has_a_caution(judged: Run
     name = facts.data.class_names[1]
     assert guessing(facts) == (
         f"Always answering {name!r} would be right on 48 of 60 held-out rows, and this model is "
-        "right on 47: it is not shown to be more accurate."
+        "right on 47: it is not shown to be more accurate, because the interval, 64 to 85 %, "
+        "includes 80 %."
     )
     assert "Caution" in decision(facts)
     better = counted(judged, [[25, 5], [5, 25]])  # the interval begins at 0.638
     assert guessing(better) == ""
+    above = counted(judged, [[0, 5], [1, 54]])  # 55 of 60 lie above 0.849
+    assert guessing(above).endswith("because the interval, 64 to 85 %, lies below 92 %.")
+    grouped = tuple(dataclasses.replace(one, n_groups=9) for one in facts.estimates)
+    found = guessing(dataclasses.replace(facts, estimates=grouped))
+    assert "because the interval from 9 groups, 64 to 85 %, includes 80 %." in found
     assert "Caution" not in decision(better)
 
 
@@ -132,3 +144,86 @@ def test_a_leak_comes_before_the_advice(judged: RunFacts) -> None:
     assert advice(facts).startswith("Check the audit's finding first: a column may give the label")
     text = html.unescape(re.sub("<[^>]*>", " ", decision(facts)))
     assert " ".join(text.split()).count(f"Caution {why}") == 1
+
+
+def compared(facts: RunFacts, accuracy: float, brier: float) -> RunFacts:
+    """Facts whose saved model has these paired differences from the complete case."""
+    pairs = {"accuracy": accuracy, "brier": brier}.items()
+    changes = tuple(
+        Comparison(
+            metric, "DePseudoLabel", "complete case", change, change - 0.08, change + 0.08, 0.5,
+            0.95, OVER_ROWS, 60,
+        )
+        for metric, change in pairs
+    )  # fmt: skip
+    return dataclasses.replace(facts, comparisons=changes)
+
+
+EXPECTED = "expected accuracy 64 to 85 % (95 % interval)."
+
+
+def test_an_open_question_is_told_with_the_sign_of_the_difference(judged: RunFacts) -> None:
+    facts = told(judged, "cannot tell yet", 350)
+    ahead = "Use this model, though it may be no better than the complete case"
+    assert advice(compared(facts, 0.01, -0.02)) == f"{ahead}: {EXPECTED}"
+    assert advice(compared(facts, 0.01, 0.0004)) == f"{ahead}: {EXPECTED}"  # shown as 0.00
+    behind = (
+        "It is not known which model is better: on these rows the complete case had the better "
+        "Brier score, which may be chance (dessl predict --complete-case uses it)."
+    )
+    assert advice(compared(facts, 0.01, 0.02)) == f"{behind} This model: {EXPECTED}"
+    bare = dataclasses.replace(compared(facts, 0.01, 0.02), estimates=())
+    assert advice(bare) == behind
+    clear = told(compared(judged, 0.01, 0.02), "no practical difference")
+    assert advice(clear).startswith("Use this model; the complete case is as good")
+
+
+def test_an_open_question_about_answers_is_told_with_the_sign(judged: RunFacts) -> None:
+    taught: Any = SimpleNamespace(about_teachers=())
+    facts = dataclasses.replace(told(judged, "cannot tell yet", 350), taught=taught)
+    assert advice(compared(facts, 0.0, 0.02)) == (
+        "Use this model, though on these rows the model without answers had the better Brier "
+        f"score, which may be chance: {EXPECTED}"
+    )
+    assert "may be no better" in advice(compared(facts, 0.0, -0.02))
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "brier", "said"),
+    [
+        (0.02, -0.02, ""),
+        (0.0, -0.02, ""),
+        (0.02, 0.0004, ""),  # shown as 0.00
+        (0.02, 0.01, "higher with this model, but the Brier score was better with the complete c"),
+        (-0.02, -0.01, "higher with the complete case, but the Brier score was better with this"),
+    ],
+)
+def test_metrics_that_disagree_are_told(
+    judged: RunFacts, accuracy: float, brier: float, said: str
+) -> None:
+    facts = compared(told(judged, "cannot tell yet", 350), accuracy, brier)
+    added = why(facts).removeprefix(facts.verdict.sentence)
+    assert (said in added) if said else not added
+    assert added.strip() in decision(facts)
+    assert why(told(facts, "better")) == f"{OUTCOMES['better']}, as it was."
+
+
+def test_labels_are_counted_in_all_and_held_out(judged: RunFacts) -> None:
+    facts = compared(told(judged, "cannot tell yet", 430), 0.01, 0.02)
+    facts = dataclasses.replace(facts, settings={**facts.settings, "hold_out": 0.2})
+    held_out = facts.comparisons[1].needed(0.01)
+    assert more_labels(facts) == (
+        f"About 430 more labels ({held_out:,} of them held out) would settle the comparison with "
+        "the complete case. About 900 more labels (180 of them held out) would halve the width of "
+        "the accuracy interval."
+    )
+
+
+def test_differences_from_a_baseline_that_failed_are_not_shown(judged: RunFacts) -> None:
+    facts = told(compared(judged, 0.2, -0.2), "no verdict")
+    page = report_html([facts])
+    text = page[: page.index("application/json")]
+    assert "Difference from the complete case" not in text
+    assert "p-value" not in text
+    assert "difference above" not in text
+    assert "Difference from the complete case" in report_html([told(facts, "better")])

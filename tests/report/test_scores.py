@@ -49,7 +49,30 @@ def test_all_labels_are_no_rival_of_the_others(facts: RunFacts) -> None:
     assert row
     cells = row[1].split("</td>")[:-1]
     assert ["★" in cell for cell in cells] == [False, True, False, False]
-    assert "not counting all labels;" in page
+    assert "not counting all labels, unless an interval above leaves it open." in page
+
+
+def test_a_star_is_never_more_than_what_was_found(facts: RunFacts) -> None:
+    def stars(shown: RunFacts) -> list[str]:
+        rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', metrics_section(shown))
+        return [name for name, cells in rows if "★" in cells]
+
+    values = {"complete case": 0.3, "PseudoLabel": 0.4, "DePseudoLabel": 0.5}
+    runs = tuple(
+        dataclasses.replace(run, metrics=dict.fromkeys(("accuracy", "ece"), values[run.method]))
+        for run in facts.runs
+    )
+    first = facts.comparisons[0]
+    clear = dataclasses.replace(first, metric="accuracy", low=0.01, high=0.2)
+    shown = dataclasses.replace(facts, runs=runs, comparisons=(clear,), estimates=())
+    assert len(stars(shown)) == 2
+    open_ = dataclasses.replace(clear, low=-0.01)
+    assert len(stars(dataclasses.replace(shown, comparisons=(open_,)))) == 1
+    estimate = Estimate("DePseudoLabel", "accuracy", 0.8, 0.712, 0.9, 0.95, 60, 940)
+    assert len(stars(dataclasses.replace(shown, estimates=(estimate,)))) == 1
+    single = dataclasses.replace(shown, runs=tuple(run for run in runs if run.seed == 0))
+    assert stars(single) == []
+    assert "★" not in metrics_section(single)
 
 
 def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> None:
@@ -64,6 +87,7 @@ def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> N
     assert "± " not in page
     assert "71 to 90" in page
     assert "60 labelled and 940 unlabelled held-out rows" in page
+    assert "Where these plain values differ from the estimates above, use the estimates." in page
     for absent in ("Choice of λ", "Warnings", "Difference from the complete case"):
         assert absent not in page
 

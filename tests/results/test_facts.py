@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dessl.data import DataError
-from dessl.results.facts import RunFacts, read_facts, write_facts
+from dessl.evaluation.verdict import OVER_ROWS, Comparison
+from dessl.results.facts import Estimate, RunFacts, agreeing, read_facts, write_facts
 
 Build = Callable[..., RunFacts]
 
@@ -82,3 +83,28 @@ def test_facts_of_the_version_before_are_read_with_the_outcomes_of_today(
         entries["verdict"] = {"outcome": old, "sentence": "As it was."}
         found = RunFacts.from_dict(entries).verdict
         assert (found.outcome, found.sentence, found.needed) == (new, "As it was.", None)
+
+
+@pytest.mark.parametrize(
+    ("values", "difference", "agreed"),
+    [
+        ((0.90, 0.80), 0.04, (0.87, 0.83)),
+        ((0.90, 0.80), -0.10, (0.80, 0.90)),
+        ((1.00, 0.98), 0.06, (1.00, 0.94)),  # no accuracy above 1
+        ((0.01, 0.00), -0.05, (0.00, 0.05)),
+    ],
+)
+def test_estimates_agree_with_their_difference(
+    values: tuple[float, float], difference: float, agreed: tuple[float, float]
+) -> None:
+    pair = tuple(
+        Estimate(name, "accuracy", value, value - 0.03, value + 0.03, 0.95, 50, 900)
+        for name, value in zip("ab", values, strict=True)
+    )
+    change = Comparison("accuracy", "a", "b", difference, -1.0, 1.0, 0.5, 0.95, OVER_ROWS, 50)
+    found = agreeing(pair, [change])
+    assert [one.value for one in found] == pytest.approx(agreed)
+    for one, before in zip(found, pair, strict=True):
+        ends = min(before.low, one.value), max(before.high, one.value)
+        assert (one.low, one.high) == ends
+    assert agreeing(pair, []) == pair

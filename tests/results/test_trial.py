@@ -46,12 +46,31 @@ def test_held_out_labels_are_weighed_by_their_propensities() -> None:
     )
     both = [one for one in facts.estimates if one.metric == "brier"]
     assert [one.method for one in both] == ["complete case", "DePseudoLabel"]
-    for found, logits in zip(both, (plain.twin_logits, plain.logits), strict=True):
-        p = logits.softmax(1)
-        wanted = estimate_metric("brier", p[known], y[known], p[~known], propensity=chances)
-        assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
+    wanted = [
+        estimate_metric("brier", p[known], y[known], p[~known], propensity=chances)
+        for p in (plain.twin_logits.softmax(1), plain.logits.softmax(1))
+    ]
+    assert [(one.low, one.high) for one in both] == [(one.low, one.high) for one in wanted]
     changed = [one.difference for one in facts.comparisons]
     assert changed != [one.difference for one in without.comparisons]
+
+
+def test_estimates_differ_by_the_paired_difference_and_keep_their_mean() -> None:
+    done = trial(0.5)
+    facts = trial_facts(done, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+    known, y = done.test.labelled, done.test.y
+    p = [logits.softmax(1) for logits in (done.twin_logits, done.logits)]
+    for change in facts.comparisons:
+        own = [estimate_metric(change.metric, q[known], y[known], q[~known]) for q in p]
+        twin, ours = (one for one in facts.estimates if one.metric == change.metric)
+        assert own[1].value - own[0].value != pytest.approx(change.difference, abs=1e-6)
+        assert ours.value - twin.value == pytest.approx(change.difference)
+        assert ours.value + twin.value == pytest.approx(own[0].value + own[1].value)
+        for found, before in zip((twin, ours), own, strict=True):
+            assert found.low <= before.low <= before.high <= found.high
+    assert "Up to rounding, the values in brackets differ by the difference above." in report_html(
+        [facts]
+    )
 
 
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:

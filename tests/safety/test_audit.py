@@ -127,8 +127,19 @@ def test_data_without_any_label_or_of_one_kind() -> None:
     with pytest.raises(DataError, match="Label some rows"):
         audit(SemiData(x, torch.full_like(y, -1), class_names=["a", "b"]))
     whole = audit(SemiData(x[:100], y[:100]), teachers=())
-    assert whole.outcome == "do not use it"
-    assert whole.tests == ()
+    assert (whole.outcome, whole.reasons, whole.tests) == ("no unlabelled rows", (), ())
+    assert whole.sentence == "No unlabelled rows to audit: all rows are labelled."
+    assert str(whole) == "the data: no unlabelled rows"
+    assert read_as(Audit, json.loads(json.dumps(whole.as_dict()))).outcome == whole.outcome
+
+
+def test_fully_labelled_rows_may_still_have_a_problem() -> None:
+    x, y = clean()
+    leaky = torch.cat([x[:100], 5.0 - 2 * y[:100, None]], 1)
+    found = audit(SemiData(leaky, y[:100]), cheap=True)
+    assert found.sentence.startswith("Use the data with care. 'column 4' gives the label away")
+    same = audit(SemiData(x[:100], y[:100], test=(x[:9].clone(), y[:9])), cheap=True)
+    assert same.sentence.startswith("Do not use the data. 9 of 9 test rows are duplicates")
 
 
 def test_the_words_are_as_careful_as_the_p_value() -> None:

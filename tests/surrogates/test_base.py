@@ -159,6 +159,13 @@ def test_a_step_s_scores_are_those_of_a_call() -> None:
     assert torch.equal(found.logits, torch.ones(1, 3, 2))
 
 
+@pytest.mark.parametrize("rows", [ROWS.x, tuple(ROWS), None])
+def test_anything_but_rows_is_refused(rows: Any) -> None:
+    message = rf"rows must be dessl.Rows\(x, ids\); got {type(rows).__name__}\. Pass Rows\(x, ids\)"
+    with pytest.raises(TypeError, match=message):
+        Drawn()(nn.Linear(2, 2), rows)
+
+
 def test_what_is_drawn_within_a_fork_is_forgotten() -> None:
     torch.manual_seed(0)
     expected = torch.rand(1)

@@ -44,6 +44,28 @@ def test_arguments_with_a_default_are_left_alone() -> None:
     assert torch.equal(as_surrogate(scaled)(MODEL, ROWS).h, 2 * entropy(MODEL(ROWS.x)))
 
 
+def test_log_odds_reach_a_function_as_two_logits() -> None:
+    binary = nn.Linear(4, 1)
+    scores = FromFunction(lambda logits: 1 - logits.softmax(-1).square().sum(-1))(binary, ROWS)
+    p = binary(ROWS.x).sigmoid().squeeze(1)
+    torch.testing.assert_close(scores.h, 2 * p * (1 - p))
+    assert scores.logits.shape == (1, 5, 1)
+
+
+def test_a_function_that_works_in_place_does_not_change_l() -> None:
+    scores = FromFunction(lambda logits: logits.mul_(3).sum(-1))(MODEL, ROWS)
+    assert torch.equal(scores.logits[0], MODEL(ROWS.x))
+    torch.testing.assert_close(scores.h, 3 * MODEL(ROWS.x).sum(-1))
+
+
+def test_a_module_may_be_the_function() -> None:
+    class Sharp(nn.Module):
+        def forward(self, logits: Tensor) -> Tensor:
+            return entropy(2 * logits)
+
+    assert torch.equal(FromFunction(Sharp())(MODEL, ROWS).h, entropy(2 * MODEL(ROWS.x)))
+
+
 def test_a_surrogate_is_taken_as_it_is() -> None:
     surrogate = Entropy()
     assert as_surrogate(surrogate) is surrogate

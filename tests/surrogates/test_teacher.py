@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from dessl import SemiData, TrainPlan, train
 from dessl.functional import cross_entropy
 from dessl.objective import objective
 from dessl.surrogates import Rows, Teacher
@@ -81,8 +82,18 @@ def test_prepare_refuses_another_table() -> None:
     teacher.prepare(nn.Linear(4, 3), 4, 3)
     with pytest.raises(ValueError, match=r"a row for each of the 5 row ids .* got \(4, 3\)"):
         teacher.prepare(nn.Linear(4, 3), 5, 3)
-    with pytest.raises(ValueError, match=r"each of the 10 classes"):
+    with pytest.raises(ValueError, match=r"each of the 10 classes.*class_names\.$"):
         teacher.prepare(nn.Linear(4, 3), 4, 10)
+
+
+def test_the_rows_of_a_separate_validation_part_come_last() -> None:
+    x, y = torch.randn(9, 2), torch.tensor([0, 1, -1, -1, -1, -1, -1, 0, 1])
+    data = SemiData(x[:7], y[:7], validation=(x[7:], y[7:]))
+    plan = TrainPlan(steps=1, labelled_batch=2, unlabelled_batch=4, bound="nonnegative")
+    message = r"the 9 row ids.*got \(7, 2\).*The last 2 row ids have none: .* validation part"
+    with pytest.raises(ValueError, match=message):
+        train(nn.Linear(2, 2), Teacher(torch.full((7, 2), 0.5)), data, plan)
+    assert train(nn.Linear(2, 2), Teacher(torch.full((9, 2), 0.5)), data, plan).steps == 1
 
 
 @pytest.mark.parametrize("table", [[[2.0, -1.0]], [[0.5, 0.6]], np.array([[3.0, 1.0]])])

@@ -22,6 +22,34 @@ def test_pixels_share_one_scale() -> None:
     assert scale[0] > 50
 
 
+@pytest.mark.parametrize("columns", [6, 60])
+@pytest.mark.parametrize("together", [True, False])
+def test_columns_of_another_unit_keep_their_scale(columns: int, together: bool) -> None:
+    """Percentages beside a fraction and a mark: with one scale, both would hardly count."""
+    generator = torch.Generator().manual_seed(0)
+    percentages = 100 * torch.rand(400, columns, generator=generator)
+    fraction = torch.rand(400, 1, generator=generator)
+    mark = (torch.rand(400, 1, generator=generator) < 0.3).float()
+    x = torch.cat([percentages, fraction, mark], 1)
+    scale, own = column_scale(x, one_hot_together=together), x.double().std(0, correction=0)
+    shared = own[: columns + 1 if columns > 50 else columns].square().mean().sqrt()
+    torch.testing.assert_close(scale[:columns], shared.expand(columns))
+    assert scale[-1] == pytest.approx(float(own[-1]))
+    if columns <= 50:  # one of many may be a dark corner of an image
+        assert scale[-2] == pytest.approx(float(own[-2]))
+    else:
+        assert scale[-2] == shared
+
+
+def test_a_mark_is_known_after_its_mean_is_subtracted() -> None:
+    """Columns of a file are centred, those of an array are not."""
+    generator = torch.Generator().manual_seed(1)
+    numbers = 50 * torch.rand(300, 4, generator=generator)
+    marks = (torch.rand(300, 3, generator=generator) < torch.tensor([0.5, 0.02, 0.3])).float()
+    x = torch.cat([numbers, marks, torch.eye(3)[torch.arange(300) % 3]], 1)
+    torch.testing.assert_close(column_scale(x - x.mean(0)), column_scale(x))
+
+
 def test_a_constant_column_is_left_alone() -> None:
     assert column_scale(torch.tensor([[1.0, 4.0], [3.0, 4.0]])).tolist() == [1.0, 1.0]
 
@@ -38,7 +66,7 @@ def test_a_category_weighs_as_a_number_however_many_levels_it_has() -> None:
 
 
 def test_one_hot_columns_with_rows_of_no_level_are_one_group() -> None:
-    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    rows = torch.tensor([[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]) == 1
     assert exclusive_groups(rows, torch.ones(3, dtype=torch.bool)) == [[0, 1, 2]]
 
 

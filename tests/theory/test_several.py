@@ -11,6 +11,7 @@ from dessl.risk import debiased_risk
 from dessl.surrogates import Combine, Entropy, PseudoLabel
 from dessl.surrogates.base import Rows
 from dessl.theory import optimal_lambda, optimal_lambdas, optimal_lambdas_from_moments
+from dessl.theory.lambda_estimate import Shrink
 from dessl.theory.variance import coefficients
 
 
@@ -59,6 +60,19 @@ def test_one_term_is_the_single_lambda() -> None:
         assert float(several.standard_error[0]) == pytest.approx(one.standard_error)
         assert several.correlation == pytest.approx(abs(one.correlation))
         assert several.variance_ratio == pytest.approx(one.variance_ratio)
+
+
+@pytest.mark.parametrize("shrink", [None, "james_stein"])
+def test_a_single_negative_lambda_is_kept_only_with_signs(shrink: Shrink | None) -> None:
+    rng = np.random.default_rng(1)
+    h = rng.exponential(size=60)
+    loss = 0.3 * rng.normal(size=60) - h
+    one = optimal_lambda(loss, h, h, shrink=shrink)
+    signed = optimal_lambdas(loss, h[:, None], h[:, None], shrink=shrink, signed=True)
+    plain = optimal_lambdas(loss, h[:, None], h[:, None], shrink=shrink)
+    assert one.lam < 0
+    assert float(signed.lam[0]) == pytest.approx(one.lam)
+    assert plain.lam.tolist() == [0.0]
 
 
 def test_slopes_and_errors_are_those_of_least_squares() -> None:

@@ -48,14 +48,17 @@ def weights(model: nn.Module) -> Tensor:
     return torch.cat([value.detach().flatten() for value in model.parameters()])
 
 
+DEATH: dict[str, int | None] = {}  # not captured: the term is the same one when a run is resumed
+
+
 def dying(dies_at: int | None) -> Callable[[nn.Module, Tensor], Tensor]:
     """A term at whose call of that number, counted in training, the last rank kills itself."""
-    calls = 0
+    DEATH["at"], calls = dies_at, 0
 
     def term(model: nn.Module, x: Tensor) -> Tensor:
         nonlocal calls
         calls += torch.is_grad_enabled()
-        if calls == dies_at and rank() == ranks() - 1:
+        if calls == DEATH["at"] and rank() == ranks() - 1:
             os.kill(os.getpid(), signal.SIGKILL)
         return model(x).square().mean(1)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.surrogates import Entropy, FixMatch, FromFunction
+from dessl.surrogates import Combine, Entropy, FixMatch, FromFunction, MixMatch, Surrogate
 from dessl.training import DivergenceError, train
 from dessl.training.checkpoint import usable_checkpoints
 
@@ -88,14 +88,14 @@ def test_weights_that_overflow_just_before_an_evaluation_are_named(
     assert (caught.value.step, caught.value.term) == (1, "logits")
 
 
-def test_a_loss_that_is_not_finite_is_named(
+def test_logits_that_are_not_finite_are_named(
     make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
     plan = make_plan(learning_rate=1e38, steps=10, optimiser="sgd")
-    message = r"the loss L was .*check the learning rate"
+    message = r"a logit of a labelled row was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(make_model, Entropy(), make_data(), plan)
-    assert caught.value.term == "loss"
+    assert caught.value.term == "labelled_logits"
     assert not math.isfinite(caught.value.value)
 
 
@@ -132,6 +132,21 @@ def test_lambda_past_the_bound_is_warned_of(
         train(make_model, FixMatch(), make_data(), make_plan(steps=1, **quiet))
 
 
+def test_the_bound_of_a_sum_is_that_of_its_views_in_a_new_object_too(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    """FixMatch has 2 of 6 views and half of the weight: ½ · (2/6) / ½."""
+    plan = make_plan(lam=0.45, steps=2)
+    message = r"λ = 0\.45 is past Combine's bound, 0\.333333"
+    combined = Combine([FixMatch(), MixMatch(augmentations=4)], weights=[0.5, 0.5])
+    with pytest.warns(UserWarning, match=message) as caught:
+        train(make_model, combined, make_data(), plan)
+    assert [warning.filename for warning in caught] == [__file__]
+    # Two of three views: the bound is ½ · (2/3) / ½, not ½ as with equal numbers of views.
+    quiet = Combine([FixMatch(), Entropy()], weights=[0.5, 0.5])
+    train(make_model, quiet, make_data(), make_plan(lam=0.6, steps=2))
+
+
 def test_a_bound_that_nobody_stated_is_not_called_stated(
     make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
@@ -148,7 +163,8 @@ def test_a_bound_that_nobody_stated_is_not_called_stated(
 
 def test_a_risk_without_a_bound_gets_no_advice_about_one(make_data: Any, make_plan: Any) -> None:
     plan = make_plan(evaluate_every=1, risk="ssl")
-    message = r"with λ = [\d.]+\. Check the learning rate and the scale of the data\.$"
+    usual = r"Check the learning rate and the scale of the data\."
+    message = rf"with λ = [\d.]+\. {usual}( If the model excludes classes .*)?$"
     with pytest.raises(DivergenceError, match=message):
         train(nn.Linear(4, 2), Entropy(), make_data(), replace(plan, learning_rate=1e38))
 
@@ -166,6 +182,34 @@ def test_nan_before_the_first_update_is_blamed_on_h_or_on_the_model(
         train(make_model, h, make_data(), plan)
     model = make_model()
     nn.init.constant_(next(model.parameters()), torch.nan)
-    the_model = "at step 1: the loss L was nan.* check the model's initial logits"
+    the_model = "at step 1: a logit of a labelled row was nan.* check the model's initial logits"
     with pytest.raises(DivergenceError, match=the_model):
         train(model, Entropy(), make_data(), plan)
+
+
+class Masked(nn.Module):
+    """A model of three classes that excludes the last one."""
+
+    def __init__(self, excluded: float) -> None:
+        super().__init__()
+        self.linear, self.excluded = nn.Linear(4, 2), excluded
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.linear(x), torch.full_like(x[:, :1], self.excluded)], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "where"),
+    [
+        (Entropy(), "validation"),  # its H is finite, so the step is taken
+        (FromFunction(lambda logits: logits.exp().mul(logits).sum(-1)), "labelled"),
+    ],
+)
+def test_a_class_excluded_by_an_infinite_logit_is_explained(
+    make_data: Any, make_plan: Any, surrogate: Surrogate, where: str
+) -> None:
+    plan = make_plan(steps=2, evaluate_every=1)
+    message = rf"step 1: a logit of a {where} row was -inf, .* number such as -1e4\.$"
+    with pytest.raises(DivergenceError, match=message):
+        train(Masked(-math.inf), surrogate, make_data(), plan)
+    assert train(Masked(-1e4), surrogate, make_data(), plan).steps == 2

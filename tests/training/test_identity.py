@@ -84,6 +84,19 @@ def test_views_by_their_settings() -> None:
     assert digest(PiModel()) != digest(PiModel(view=lambda x, generator: x))
 
 
+def test_a_counter_is_not_part_of_a_function() -> None:
+    calls = 0
+
+    def counting(logits: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return entropy(logits)
+
+    before = of(counting)
+    counting(torch.zeros(1, 2))
+    assert (calls, of(counting)) == (1, before)
+
+
 def test_a_recursive_function_ends() -> None:
     def again(logits: Tensor) -> Tensor:
         return again(logits) if len(logits) > 1 else entropy(logits)

@@ -11,7 +11,15 @@ from torch.func import functional_call, grad, vmap
 from dessl.data import LabelDraw, SemiData
 from dessl.functional import cross_entropy, entropy
 from dessl.models import MLP
-from dessl.surrogates import Entropy, FromFunction, PiModel, Surrogate, as_surrogate
+from dessl.surrogates import (
+    Entropy,
+    FixMatch,
+    FromFunction,
+    PiModel,
+    Surrogate,
+    as_is,
+    as_surrogate,
+)
 from dessl.theory import optimal_lambda_gradient
 from dessl.training import PopulationRun, TrainPlan, train, train_population
 from dessl.training.online import MOST_ROWS, STEP, last_layer_gradients, next_lam
@@ -216,3 +224,126 @@ def test_many_rows_sorted_by_class_are_looked_at_in_every_class() -> None:
     ones = loss[:, -1] < 0  # the bias of class 1: its probability, minus 1 for its own rows
     assert len(loss) == MOST_ROWS
     assert float(ones.double().mean()) == pytest.approx(float(y.double().mean()), abs=0.01)
+
+
+class Tokens(nn.Module):
+    """Applies its head to each of a row's four tokens, and returns the mean."""
+
+    def __init__(self, *, features: int, classes: int, flat: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head, self.flat = nn.Linear(1, features), nn.Linear(features, classes), flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = torch.tanh(self.body(x[..., None]))
+        each = self.head(tokens.flatten(0, 1) if self.flat else tokens)
+        return each.view(*x.shape, -1).mean(1)
+
+
+def with_classes(classes: int, validation: int = 50) -> SemiData:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(100 + validation, 4, generator=generator)
+    y = torch.arange(len(x)) % classes
+    given = torch.where(torch.arange(100) < 40, y[:100], -1)
+    return SemiData(x[:100], given, validation=(x[100:], y[100:]))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize(("features", "classes"), [(2, 3), (8, 3), (4, 2)])
+def test_a_layer_applied_to_each_token_is_summed_over_them(
+    features: int, classes: int, flat: bool
+) -> None:
+    """Also where features + 1 is the number of classes, or of tokens."""
+    data = with_classes(classes)
+    model = Tokens(features=features, classes=classes, flat=flat).eval()
+    loss, h = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    expected_loss, expected_h = by_sample(model, *data.validation)  # type: ignore[misc]
+    weights = features * classes
+    for found, expected in ((loss, expected_loss), (h, expected_h)):
+        own = expected[:, :weights].view(-1, classes, features)
+        bias = expected[:, weights:].unsqueeze(-1)
+        together = torch.cat([own, bias], dim=2).flatten(1)
+        torch.testing.assert_close(found, together, atol=1e-6, rtol=1e-5)
+
+
+def test_views_and_tokens_together_count_for_their_row() -> None:
+    data, model = with_classes(3), Tokens(features=8, classes=3).eval()
+    same = prepared(FixMatch(threshold=0.0, weak=as_is, strong=as_is), model, data)
+    loss, h = last_layer_gradients(model, same, data)
+    alone, _ = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    torch.testing.assert_close(loss, alone)
+    assert h.shape == loss.shape
+
+
+class Unused(nn.Module):
+    """Computes its logits without its only ``nn.Linear``, which it may still call."""
+
+    def __init__(self, *, called: bool) -> None:
+        super().__init__()
+        self.table, self.linear, self.called = nn.Bilinear(4, 4, 2), nn.Linear(4, 2), called
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.called:
+            self.linear(x)
+        logits: Tensor = self.table(x, x)
+        return logits
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_logits_without_a_linear_layer_are_refused_at_the_first_step(called: bool) -> None:
+    data, plan = two_classes(), TrainPlan(steps=40, online=True, evaluate_every=20)
+    begun: list[int] = []
+
+    def term(model: nn.Module, x: Tensor) -> Tensor:
+        begun.append(len(x))
+        return entropy(model(x))
+
+    with pytest.raises(ValueError, match=r"depend on none of its nn\.Linear modules"):
+        train(Unused(called=called), term, data, plan)
+    assert len(begun) == 2  # one step and the check
+
+
+def test_a_layer_called_last_that_the_logits_ignore_is_not_the_last_layer() -> None:
+    class Aside(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner, self.aside = inner, nn.Linear(2, 7)
+
+        def forward(self, x: Tensor) -> Tensor:
+            logits: Tensor = self.inner(x)
+            self.aside(logits)
+            return logits
+
+    data, plain = two_classes(), network().eval()
+    found = [
+        last_layer_gradients(model, prepared(Entropy(), model, data), data)
+        for model in (plain, Aside(plain).eval())
+    ]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_term_that_calls_parts_of_the_model_is_matched_by_row() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    data = two_classes()
+
+    def term(model: nn.Module, x: Tensor) -> Tensor:
+        return entropy(model[2](model[1](model[0](x))))  # type: ignore[index]
+
+    found = [
+        last_layer_gradients(model, prepared(as_surrogate(each), model, data), data)
+        for each in ("entropy", term)
+    ]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_tokens_before_rows_are_refused() -> None:
+    class TokensFirst(Tokens):
+        def forward(self, x: Tensor) -> Tensor:
+            each: Tensor = self.head(torch.tanh(self.body(x.T[..., None])))
+            return each.mean(0)
+
+    data, model = with_classes(3), TokensFirst(features=8, classes=3)
+    with pytest.raises(ValueError, match=r"in a pass of 50 rows it got \(4, 50, 3\)"):
+        last_layer_gradients(model, prepared(Entropy(), model, data), data)

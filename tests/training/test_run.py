@@ -217,6 +217,34 @@ def test_what_cannot_work_is_refused(make_data: Any, make_model: Any, make_plan:
         train(nn.Identity(), Entropy(), data, make_plan())
 
 
+@pytest.mark.parametrize(
+    ("callbacks", "got"),
+    [([print, 3], "int in it"), (3, "int"), (None, "NoneType"), (print, "one function")],
+)
+def test_callbacks_that_cannot_be_called_are_refused_before_the_first_step(
+    callbacks: Any, got: str, make_data: Any, make_plan: Any
+) -> None:
+    def model() -> nn.Module:
+        raise AssertionError("no model is needed")
+
+    with pytest.raises(TypeError, match=rf"a list of functions of an Event; got {got}\."):
+        train(model, Entropy(), make_data(), make_plan(), callbacks=callbacks)
+
+
+def test_validation_rows_that_are_trained_on_are_warned_of_once(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    same = SemiData(data.x, data.y, validation=(data.x[:20], data.y[:20]))
+    with pytest.warns(UserWarning, match="20 of the 20 validation rows are also") as caught:
+        train(make_model, Entropy(), same, make_plan())
+    assert [str(one.message) for one in caught if "validation" in str(one.message)] == [
+        "20 of the 20 validation rows are also labelled training rows: metrics, select, lam_opt "
+        "and an online λ need rows that are not trained on. Hold rows out with "
+        "draw_labels(..., n_validation=...), or remove them from x."
+    ]
+
+
 @pytest.mark.parametrize("n_logits", [1, 2])
 def test_a_model_of_too_few_classes_is_refused_though_no_labelled_row_shows_it(
     n_logits: int, make_data: Any, make_plan: Any

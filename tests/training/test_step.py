@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dessl import Batches
+from dessl import Batches, SemiData
 from dessl.surrogates import Entropy, Model, Rows, Scores, Surrogate
 from dessl.training import train
 from dessl.training.step import WeightAverage
@@ -95,6 +95,34 @@ def test_weights_of_another_type_than_the_rows_are_explained(
     with pytest.raises(TypeError, match=message):
         train(lambda: make_model().to(dtype), Entropy(), make_data(), make_plan())
     train(lambda: Counted(torch.float64), Entropy(), make_data(), make_plan())  # converts its rows
+
+
+class LooksUp(nn.Module):
+    """Looks up embeddings of whole numbers, by one of several ways."""
+
+    def __init__(self, way: str, *, converts: bool) -> None:
+        super().__init__()
+        self.way, self.converts = way, converts
+        self.table = nn.Embedding(4, 2)
+        self.bag = nn.EmbeddingBag(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.long() if self.converts else x
+        if self.way == "one_hot":
+            return self.table.weight.sum() + nn.functional.one_hot(x, 4).sum(1).float()[:, :2]
+        return self.bag(x) if self.way == "bag" else self.table(x).mean(1)
+
+
+@pytest.mark.parametrize("way", ["bag", "embedding", "one_hot"])
+def test_a_model_that_looks_up_whole_numbers_is_told_to_convert_them(
+    way: str, make_plan: Any
+) -> None:
+    x = torch.randint(4, (40, 3), generator=torch.Generator().manual_seed(0))
+    data = SemiData(x, [0, 1] * 5 + [-1] * 30)
+    message = r"SemiData holds numbers as float32\. Call x\.long\(\) in its forward\."
+    with pytest.raises(TypeError, match=message):
+        train(LooksUp(way, converts=False), Entropy(), data, make_plan())
+    assert train(LooksUp(way, converts=True), Entropy(), data, make_plan()).steps == 12
 
 
 class Returning(Surrogate):

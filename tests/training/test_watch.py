@@ -12,6 +12,7 @@ from dessl.data import LabelDraw
 from dessl.objective import RiskKind
 from dessl.surrogates import Entropy, FixMatch
 from dessl.training import TrainPlan, train
+from dessl.training.watch import not_held_out
 
 
 class Watched(Entropy):
@@ -86,3 +87,27 @@ def test_training_warns_of_a_model_of_probabilities(*, held_out: bool, risk: Ris
     with pytest.warns(UserWarning, match="seems to return probabilities") as told:
         train(model, "entropy", data, plan)
     assert len(told) == 1
+
+
+def test_equal_rows_are_no_leak_if_they_are_few_or_equal_by_chance(make_data: Any) -> None:
+    data = make_data()
+    x, y = data.x[:20], data.y[:20]
+    new = data.validation.x[:3]
+    for n in (1, 17, 18, 20):  # of 20 validation rows
+        held_out = torch.cat([x[:n], new.repeat(7, 1)[: 20 - n]])
+        said = not_held_out(SemiData(data.x, data.y, validation=(held_out, y)))
+        assert said.startswith(f"{n} of the 20 validation rows") == (n >= 18)
+    other = not_held_out(SemiData(data.x, data.y, validation=(x, 1 - y)))
+    assert other == ""  # the same rows with other labels are other cases
+    drawn = LabelDraw(torch.arange(10), torch.arange(10, 20), torch.arange(20, 120))
+    assert not_held_out(SemiData(data.x, data.y).with_labels(drawn)) == ""
+
+
+@pytest.mark.parametrize("n_validation", [10, 40, 1000])
+@pytest.mark.parametrize("values", [2, 8, 30, 100])
+def test_a_table_of_few_distinct_rows_gives_no_false_alarm(values: int, n_validation: int) -> None:
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randint(values, (40 + n_validation, 1), generator=generator).float()
+        y = (x[:, 0] >= values // 2).long()
+        assert not_held_out(SemiData(x[:40], y[:40], validation=(x[40:], y[40:]))) == ""

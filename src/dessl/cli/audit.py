@@ -61,7 +61,8 @@ def audit(
 
     Tests whether labels are missing at random, looks for duplicates, columns that
     give the label away and suspicious labels, and estimates what can be gained. The
-    verdict is "use it", "use it with care" or "do not use it".
+    verdict is "use it", "use it with care" or "do not use it"; if all rows are
+    labelled and nothing else was found, it is "no unlabelled rows".
 
     Example: dessl audit people.csv --label outcome
 
@@ -81,9 +82,11 @@ def audit(
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out must be an .html file; got {out}. For JSON, pass --json.")
     reading = Reading.of(sheet, encoding, missing)
+    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
+    dropped = ignored(data, columns)
     with noted_warnings():
         rows = training_data(
-            data, label=label, ignore=ignored(data, ignore, group),
+            data, label=label, ignore=dropped,
             categorical=categorical or (), size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
         if group is not None:
@@ -110,7 +113,7 @@ def _show(found: "Audit") -> None:
     from dessl.evaluation.verdict import short_p
 
     console = PlainConsole()
-    show(f"Verdict on the unlabelled data: {found.outcome}.")
+    show(found.heading)
     for reason in found.reasons:
         show(f"- {reason}")
     if found.tests:

@@ -1,6 +1,7 @@
 """Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,10 @@ from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
+from dessl.safety.propensity import ESTIMATES
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
-
-
-def ignored(source: str, ignore: list[str] | None, *names: str | None) -> list[str]:
-    """Columns to drop: those given and, in a table, also those with these names."""
-    found = list(ignore or ())
-    if kind_of(source) == "table":
-        found += [name for name in names if name and name not in found]
-    return found
 
 
 def text_column(
@@ -205,3 +199,30 @@ def _column(
             do="Pass one value for each row.",
         )
     return found
+
+
+def ignored(source: str, options: Mapping[str, Any]) -> list[str]:
+    """The columns to drop: those of --ignore and, in a table, those of groups and propensities.
+
+    Args:
+        source: DATA.
+        options: Options of the command by name: ``label``, ``categorical``, ``ignore``, ``group``
+            and, if it has one, ``propensity``.
+
+    Raises:
+        ValueError: A column of groups or propensities is also the label or a categorical column.
+    """
+    found = list(options["ignore"] or ())
+    if kind_of(source) != "table":
+        return found
+    given = {"--group": options["group"], "--propensity": options.get("propensity")}
+    apart = {name: at for at, name in given.items() if name and name not in ESTIMATES}
+    for name, at in apart.items():
+        taken = {"--label": [options["label"]], "--categorical": options["categorical"] or ()}
+        for other, names in taken.items():
+            if name in names:
+                raise ValueError(
+                    f"{at} must name a column that is neither the label nor a feature; got "
+                    f"{quoted(name)}, which {other} names too. Pass another column, or omit {at}."
+                )
+    return [*found, *(name for name in apart if name not in found)]

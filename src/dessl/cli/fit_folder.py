@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dessl._files import file_sha256, sweep, write_whole
-from dessl.cli.errors import writable_folder
+from dessl.cli.errors import command, writable_folder
 from dessl.cli.output import say
 from dessl.data.errors import DataError, few
 from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts
@@ -26,7 +26,7 @@ FINISHED_ALREADY = (
     "{out} is already finished: nothing was trained. To train again, choose another --out."
 )
 NEW = ".{}.new"  # name of a model until it replaces an old one
-OPTIONS = "options.json"  # the options of the run, written when it starts
+OPTIONS = "options.json"  # the options and the command of the run, written when it starts
 FINISHED = "finished.json"  # the options of the run, written when it is complete
 LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name while being removed
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # added by file browsers
@@ -63,7 +63,8 @@ def own_folder(
     if existing is None:
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
         if identity is not None:
-            write_whole(out / TRAINING / OPTIONS, json.dumps(dict(identity)) + "\n")
+            entries = {**identity, "command": command()}
+            write_whole(out / TRAINING / OPTIONS, json.dumps(entries) + "\n")
     with locked_folder(out / TRAINING):
         for name in (FINISHED, OPTIONS):
             sweep(out / TRAINING / name)
@@ -111,6 +112,28 @@ def check_same_run(out: Path, identity: Mapping[str, Any]) -> None:
     """
     if changed := _changed(out, identity):
         raise _different(out, changed)
+
+
+def check_not_unfinished(out: Path) -> None:
+    """Refuse a run that was started but not finished, and say how to resume it.
+
+    Raises:
+        DataError: The folder has an unfinished run.
+    """
+    training = out / TRAINING
+    if not (training / RUN_SETTINGS).is_file() or (training / FINISHED).is_file():
+        return
+    try:
+        typed = json.loads((training / OPTIONS).read_bytes())["command"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        typed = None  # a run of an older version
+    raise DataError.of(
+        out,
+        expected="a finished run",
+        got="an unfinished one",
+        do="Wait if it is still running; if it was stopped, run the same dessl fit command again "
+        + (f"to resume it: {typed}" if isinstance(typed, str) else "to resume it."),
+    )
 
 
 def _different(out: Path, changed: Sequence[str]) -> FileExistsError:

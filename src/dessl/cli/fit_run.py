@@ -4,6 +4,7 @@ The options are defined in ``dessl.cli.fit`` and passed on as a dict.
 """
 
 import copy
+import math
 import re
 import time
 import warnings
@@ -198,6 +199,11 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
+    if lam != "auto" and not 0 <= lam < math.inf:
+        raise ValueError(
+            f"--lam must be 0 or more, and finite; got {lam_text}. Pass --lam 0.5, for example, or "
+            "omit it to choose λ on held-out labels."
+        )
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
@@ -242,12 +248,10 @@ def _rows(options: Options) -> Rows:
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
     propensity, reading = options["propensity"], _reading(options)
-    # A labelling probability or a group is not a feature.
-    given = (options["group"], None if propensity in ESTIMATES else propensity)
     every = training_data(
         data,
         label=options["label"],
-        ignore=ignored(data, options["ignore"], *given),
+        ignore=ignored(data, options),
         categorical=options["categorical"] or (),
         size=options["size"],
         skip_damaged=options["skip_damaged"],

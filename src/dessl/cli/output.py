@@ -89,20 +89,22 @@ def show_facts(facts: "RunFacts") -> None:
         baseline,
         evaluation_rows,
         guessing,
+        has_differences,
+        why,
         without_answers,
     )
     from dessl.results.trial import with_members_named
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
-    if facts.comparisons:
+    if has_differences(facts):
         other = baseline(facts) if facts.taught else facts.comparisons[0].against
         console.print(_comparison_table(facts.comparisons, other))
     if facts.pool:
         console.print(_pool_table(facts.pool))
     for line in facts.taught.about_teachers if facts.taught else ():
         show(with_members_named(line))
-    show(facts.verdict.sentence)
+    show(why(facts))
     if facts.model and (found := accuracy_of(facts)):
         (share,) = facts.values(facts.model.method, "accuracy")
         low, high = interval_text("accuracy", found.low, found.high)
@@ -127,7 +129,8 @@ def show_run(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
         show(f"Audit:  {facts.audit.sentence}")
     show(f"Model:  {out / MODEL}{_trained(facts)}")
     show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+    if facts.verdict.outcome != "no verdict":
+        show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
 
 def _trained(facts: "RunFacts") -> str:

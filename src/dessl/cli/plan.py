@@ -90,9 +90,11 @@ def plan(
 
     _check_options(width, difference, rows, out)
     reading = Reading.of(sheet, encoding, missing)
+    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
+    dropped = ignored(data, columns)
     with noted_warnings():
         read = training_data(
-            data, label=label, ignore=ignored(data, ignore, group), categorical=categorical or (),
+            data, label=label, ignore=dropped, categorical=categorical or (),
             size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
     if group is not None:

@@ -249,7 +249,7 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     Raises:
         DataError: The folder does not contain a finished run.
     """
-    from dessl.cli.fit_folder import old_model_place
+    from dessl.cli.fit_folder import check_not_unfinished, old_model_place
     from dessl.data import DataError
     from dessl.results.facts import MODEL, TWIN
     from dessl.saved import SETTINGS, load_model
@@ -262,6 +262,7 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     try:
         return load_model(place)
     except FileNotFoundError as error:
+        check_not_unfinished(run)
         if complete_case and any((run / name).exists() for name in (MODEL, SETTINGS)):
             raise DataError.of(
                 run,

@@ -28,6 +28,7 @@ def report(
 
     Example: dessl report results/mnist
     """
+    from dessl.cli.fit_folder import check_not_unfinished
     from dessl.report.decision import advice
     from dessl.report.page import shown_from, write_report
     from dessl.results.facts import FACTS, REPORT, read_facts
@@ -42,6 +43,9 @@ def report(
         return
     if out is None and len(runs) > 1:
         raise ValueError("comparing several runs needs an output file. Pass --out FILE.html.")
+    for run in runs:
+        if not (run / FACTS).exists():
+            check_not_unfinished(run)
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
     with shown_from(*(run / FACTS for run in runs)):

@@ -64,8 +64,14 @@ def label_codes(
         if not _missing(column).all()
     }
     if len(set(kinds.values())) > 1:
+        booleans = [name for name in kinds if _are_booleans(entries[name])]
+        kinds |= dict.fromkeys(booleans, "booleans")
         listed = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
-        raise TypeError(f"labels must have the same kind in all parts; got {listed}.")
+        advice = " Convert booleans to 0 and 1, and those without a label to -1."
+        raise TypeError(
+            f"labels must have the same kind in all parts; got {listed}."
+            + (advice if booleans else "")
+        )
     names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
     if len(set(names)) < len(names):
         raise ValueError(f"class_names must differ from each other; got {_listed(names)}.")
@@ -179,6 +185,11 @@ def _entries(name: str, y: ArrayLike) -> NDArray[Any]:
     return np.fromiter(entries, dtype=object, count=len(entries))
 
 
+def _are_booleans(entries: Iterable[Any]) -> bool:
+    given = [entry for entry in entries if entry is not None and entry != MISSING]
+    return bool(given) and all(isinstance(entry, bool) for entry in given)
+
+
 def _minus_ones(entries: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(entries.dtype != object and entries == MISSING)
 
@@ -233,9 +244,10 @@ def texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
             f"{name} has bytes instead of text. Decode them: numpy.char.decode(labels, 'utf-8')."
         )
     if "-1" in read:
+        kind = "booleans" if _are_booleans(entries) else "text labels"
         raise ValueError(
-            f"{name} mixes '-1' with text labels; -1 marks a missing label only among numbers. "
-            "Use None for a missing label among text; if it is a class, rename it."
+            f"{name} mixes '-1' with {kind}; -1 marks a missing label only among numbers. Use None "
+            f"for a missing label among {kind}; if it is a class, rename it."
         )
     return np.array(read, dtype=object)
 

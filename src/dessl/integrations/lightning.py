@@ -4,24 +4,36 @@ Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies a
 as usual.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
 from dessl import _checks
+from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.functional import cross_entropy, log_probabilities
+from dessl.integrations.lightning_batches import risk_options, two_parts
 from dessl.objective import RiskKind
-from dessl.risk import RISKS, Risk, risk_named
+from dessl.risk import RISKS, Bound, On, Risk
+from dessl.schedules import CONSTANT, ScheduleLike, schedule_from
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 from dessl.surrogates.state import device_of
 from dessl.surrogates.weak_to_strong import slow_statistics
-from dessl.training.guard import DivergenceError, divergence, not_finite, past_bound
+from dessl.training.guard import (
+    DivergenceError,
+    check_classes,
+    divergence,
+    not_finite,
+    past_bound,
+)
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import lost_ranks, ranks
+from dessl.training.step import plan_for
 from dessl.training.totals import Totals
 from dessl.training.whole_step import WholeStep
 
@@ -55,9 +67,14 @@ class DeSSLModule(lightning.LightningModule):
         model: Maps rows, as transformed by the surrogate's views, to logits (n, classes).
         surrogate: The unlabelled term H, its name, or a function that :func:`dessl.as_surrogate`
             accepts.
-        lam: λ.
+        lam: Peak λ.
+        ramp: Schedule of λ over the steps of the fit, as in :class:`dessl.TrainPlan`.
         risk: A key of ``dessl.risk.RISKS``. ``"debiased"`` weights labels by 1/π if the data has
             propensities.
+        on: Same as in :class:`dessl.TrainPlan`; with ``"all"``, your own loaders must yield
+            weights.
+        bound: Same as in :func:`dessl.debiased_risk`, for the rows of all processes; with
+            ``accumulate_grad_batches``, for each batch.
         learning_rate: Learning rate of AdamW; override ``configure_optimizers`` for anything else.
         transform: Transforms rows for evaluation; by default levels / 255 for uint8 images, and no
             change otherwise.
@@ -72,7 +89,10 @@ class DeSSLModule(lightning.LightningModule):
         surrogate: str | Surrogate | Callable[..., Tensor],
         *,
         lam: float = 1.0,
+        ramp: ScheduleLike = CONSTANT,
         risk: RiskKind = "debiased",
+        on: On = "unlabelled",
+        bound: Bound | None = None,
         learning_rate: float = 1e-3,
         transform: Callable[[Tensor], Tensor] | None = None,
         risk_limit: float = TrainPlan.risk_limit,
@@ -88,16 +108,19 @@ class DeSSLModule(lightning.LightningModule):
         self.model = model
         self.surrogate = as_surrogate(surrogate)
         self.lam = _checks.number("lam", lam, low=0, open_high=True)
-        risk_named(risk)
-        self.risk: RiskKind = risk
-        self.learning_rate = learning_rate
-        self.risk_limit = _checks.number("risk_limit", risk_limit, low=0, open_low=True)
-        self.transform = transform
+        self._plan = TrainPlan(
+            steps=1, ramp=ramp, risk=risk, on=on, bound=bound, risk_limit=risk_limit
+        )
+        self.risk, self.risk_limit = risk, risk_limit
+        self.learning_rate, self.transform = learning_rate, transform
         # Lightning averages plain numbers wrongly if processes have different numbers of rows.
         self._accuracy, self._cross_entropy = MeanMetric("disable"), MeanMetric("disable")
         self._given_sizes = n_rows, n_classes
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
         self._ready = False  # prepared for the fit that is about to start
+        self._represents: float | None = None  # rows per unlabelled row, relative to a labelled one
+        self._steps = 1  # of the fit, if λ depends on them
+        self._begun = False  # whether this fit has trained on a batch
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
         self._totals: Totals | None = None  # of the epoch's batches, on the device
         self._steps_before = 0  # optimiser steps before them
@@ -123,21 +146,22 @@ class DeSSLModule(lightning.LightningModule):
             self._prepare_for_fit()
 
     def on_fit_start(self) -> None:
-        """Record that this fit has its state: another fit creates its own. Warn if λ is large."""
+        """Record that this fit has its state: another fit creates its own."""
         self._ready = False
         for metric in (self._accuracy, self._cross_entropy):
             metric.reset()  # Trainer.validate leaves tensors that a fit cannot update
-        warning = past_bound(self.lam, self._plan, self.surrogate, boundable=False)
-        if warning and self.trainer.is_global_zero:
-            warnings.warn(warning, UserWarning, stacklevel=2)
 
     def _prepare_for_fit(self) -> None:
         if self._ready:
             return
         module = self.trainer.datamodule  # type: ignore[attr-defined]
         n_rows, n_classes = self._given_sizes
+        self._represents = None
         if isinstance(module, SemiDataModule):
             data = module.data
+            # Refuse data without the rows that the risk needs, or with π that an option excludes.
+            plan_for(replace(self._plan, unlabelled_batch=module.batches.unlabelled.size), data)
+            self._represents = module.represents
             self._prepare(int(data.ids.max()) + 1, data.n_classes)
             drawn = torch.cat([data.labelled_rows, data.unlabelled_rows])
             self.surrogate.draws_from(data.ids[drawn].to(device_of(self.model)))
@@ -172,6 +196,9 @@ class DeSSLModule(lightning.LightningModule):
     def on_train_start(self) -> None:
         """Give each process its own random views, after a checkpoint has been loaded."""
         self._count_anew()
+        self._begun = False
+        if self._plan.ramp != CONSTANT:
+            self._steps = self._steps_of_the_fit()
         if self.trainer.world_size > 1 and self.global_rank:
             for part in self.surrogate.parts():
                 drawn = (part.seed, self.global_rank, self.trainer.global_step)
@@ -181,24 +208,32 @@ class DeSSLModule(lightning.LightningModule):
         """Return the risk of a batch, and log it and its parts, over all processes.
 
         ``batch["labelled"]`` is (x, ids, y), with propensities (x, ids, y, π);
-        ``batch["unlabelled"]`` is (x, ids), with propensities (x, ids, weights).
+        ``batch["unlabelled"]`` is (x, ids), with propensities or ``on="all"`` (x, ids, weights).
         """
-        (x, ids, y, *chance), (others, other_ids, *weights) = self._streams(batch)
-        rows = Rows(torch.cat([x, others]), torch.cat([ids, other_ids]))
+        labelled, others = two_parts(batch, self.risk)
+        y, lam = labelled.y, self._lam_at(self._trainer.global_step if self._trainer else 0)
+        rows = Rows(torch.cat([labelled.x, others.x]), torch.cat([labelled.ids, others.ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
+        if self._sizes:
+            check_classes(scores.logits, self._sizes[1])
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
-        options = self._risk_options(chance, weights)
+        options = risk_options(labelled, others, self._plan, self._represents)
         counted = options.get("weights_unlabelled")
-        added = len(others) if counted is None else counted.sum()
+        added = len(others.x) if counted is None else counted.sum()
         whole = WholeStep(len(y), added, device=self.device)
         try:
-            risk = whole.objective(scores, y, self.lam, **options)
+            risk = whole.objective(scores, y, lam, **options)
         except ValueError as error:  # on the CPU, values are checked
             if self._totals is None or not (values := not_finite(scores, len(y))):
                 raise
             self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(self.trainer.global_step + 1, values) from error
         over_all = Risk(*_mean_of_ranks(risk))
+        if self._plan.bound:
+            risk, over_all = (
+                _nonnegative(risk, over_all, lam),
+                _nonnegative(over_all, over_all, lam),
+            )
         for name, value in zip(Risk._fields, over_all, strict=True):
             self.log("risk" if name == "value" else name, value, batch_size=len(y))
         if self._totals is not None:  # Lightning computes no norm of the gradient
@@ -206,31 +241,27 @@ class DeSSLModule(lightning.LightningModule):
             self._totals.add(over_all, none, len(y), none.sum())
         return risk.value
 
-    def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The labelled and the unlabelled part of a batch.
+    def on_after_backward(self) -> None:
+        """Warn once in a fit of what only a pass shows: probabilities, and the bound of a sum."""
+        if not self._begun and self._seen and self.global_rank == 0:
+            _, scores = next(iter(self._seen.values()))
+            warn_of_probabilities(scores.logits[0])
+            if warning := past_bound(self.lam, self._plan, self.surrogate):
+                warnings.warn(warning, UserWarning, stacklevel=2)
+        self._begun = True
 
-        The complete case has no unlabelled part: unlabelled rows must not even affect BatchNorm.
-        """
-        unlabelled = RISKS[self.risk].unlabelled
-        needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}
-        if not isinstance(batch, dict) or not needed <= batch.keys():
-            got = sorted(batch) if isinstance(batch, dict) else type(batch).__name__
-            raise TypeError(
-                'a batch must be {"labelled": (x, ids, y), "unlabelled": (x, ids)}; got '
-                f"{got}. Train on a SemiDataModule, or on a CombinedLoader of two such loaders."
+    def _steps_of_the_fit(self) -> int:
+        steps = self.trainer.estimated_stepping_batches
+        if math.isinf(steps):
+            raise ValueError(
+                "ramp needs the number of steps, but this fit has no end. Pass max_steps or "
+                "max_epochs to the Trainer."
             )
-        labelled = batch["labelled"]
-        return labelled, batch["unlabelled"] if unlabelled else [part[:0] for part in labelled[:2]]
+        return int(steps)
 
-    def _risk_options(self, chance: list[Tensor], weights: list[Tensor]) -> dict[str, Any]:
-        """The debiased risk takes its inverse-propensity form if the batch has π."""
-        if self.risk not in ("debiased", "inverse_propensity") or not chance:
-            return {"risk": self.risk}
-        return {
-            "risk": "inverse_propensity",
-            "propensity": chance[0],
-            "weights_unlabelled": weights[0] if weights else None,
-        }
+    def _lam_at(self, step: int) -> float:
+        """λ of a step, the first being 0."""
+        return self.lam * schedule_from(self._plan.ramp)(step, self._steps)
 
     def optimizer_step(
         self,
@@ -301,12 +332,7 @@ class DeSSLModule(lightning.LightningModule):
             raise self._diverged(self._steps_before + steps, trouble.values)
 
     def _diverged(self, step: int, values: dict[str, float]) -> DivergenceError:
-        return divergence(values, step, self.lam, self._plan, self.surrogate, boundable=False)
-
-    @property
-    def _plan(self) -> TrainPlan:
-        """The settings that decide whether a risk is bounded."""
-        return TrainPlan(steps=1, lam=self.lam, risk=self.risk, risk_limit=self.risk_limit)
+        return divergence(values, step, self._lam_at(step - 1), self._plan, self.surrogate)
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Log accuracy and cross-entropy of fully labelled rows (x, y), over all processes."""
@@ -343,6 +369,18 @@ def _mean_of_ranks(risk: Risk) -> Tensor:
             distributed.all_reduce(values)
         values /= ranks()
     return values
+
+
+def _nonnegative(risk: Risk, over_all: Risk, lam: float) -> Risk:
+    """Return λ mean H + max(0, mean_L (L − λH)), with the maximum of the rows of all processes.
+
+    Args:
+        risk: The parts of this process's rows.
+        over_all: The parts of all rows.
+        lam: λ.
+    """
+    kept = (over_all.loss >= lam * over_all.h_labelled).to(risk.loss)
+    return risk._replace(value=lam * risk.h_unlabelled + kept * (risk.loss - lam * risk.h_labelled))
 
 
 def _of_all(batches: Sequence[Tensor]) -> Tensor:

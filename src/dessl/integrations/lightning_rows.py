@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from dessl.data import Batches, SemiData
 from dessl.data.batches import Stream
 from dessl.data.parts import Part
+from dessl.risk import COMPLETE_CASE
 
 
 class SemiDataModule(lightning.LightningDataModule):
@@ -44,6 +45,13 @@ class SemiDataModule(lightning.LightningDataModule):
                 f"data must be a SemiData; got {type(data).__name__}. From arrays: "
                 "dessl.SemiData(x, y)."
             )
+        if unlabelled_batch and not data.n_unlabelled:
+            raise ValueError(
+                f"unlabelled_batch is {unlabelled_batch}, but data has no unlabelled rows. Hide "
+                "labels with data.with_labels; or, for the complete case, use "
+                "SemiDataModule(..., unlabelled_batch=0) and DeSSLModule(..., "
+                f"risk={COMPLETE_CASE!r})."
+            )
         self.data = data
         self.batches = Batches(data, labelled_batch, unlabelled_batch, seed=seed)
         self.steps = max(1, data.n_labelled // labelled_batch)
@@ -65,13 +73,16 @@ class SemiDataModule(lightning.LightningDataModule):
         return (data.x[rows], data.ids[rows], data.y[rows], *chance)
 
     def _unlabelled(self, rows: Tensor) -> tuple[Tensor, ...]:
-        data, n_l, n_u = self.data, self.batches.labelled.size, self.batches.unlabelled.size
-        batch = data.x[rows], data.ids[rows]
-        if data.propensity is None:
+        batch = self.data.x[rows], self.data.ids[rows]
+        if self.data.propensity is None:
             return batch
-        # The number of rows that each unlabelled one represents, relative to a labelled one.
-        stands = data.n_unlabelled / n_u * n_l / data.n_labelled
-        return (*batch, torch.full((len(rows),), stands, device=data.device))
+        return (*batch, torch.full((len(rows),), self.represents, device=self.data.device))
+
+    @property
+    def represents(self) -> float:
+        """Rows of the data per unlabelled row of a batch, relative to a labelled one."""
+        data, n_l, n_u = self.data, self.batches.labelled.size, self.batches.unlabelled.size
+        return data.n_unlabelled / max(1, n_u) * n_l / data.n_labelled
 
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
         """The validation part, at most 512 rows per batch; empty if the data has none."""

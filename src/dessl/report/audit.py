@@ -3,9 +3,20 @@
 from dessl.evaluation.verdict import short_p
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.safety import Audit
+from dessl.safety.audit import Outcome
 
-OUTCOMES = {"use it": "helped", "use it with care": "no-clear-difference", "do not use it": "hurt"}
-SIGNS = {"use it": "✓", "use it with care": "?", "do not use it": "✗"}
+OUTCOMES: dict[Outcome, str] = {
+    "use it": "better",
+    "use it with care": "cannot-tell-yet",
+    "do not use it": "worse",
+    "no unlabelled rows": "not-used",
+}
+SIGNS: dict[Outcome, str] = {
+    "use it": "✓",
+    "use it with care": "?",
+    "do not use it": "✗",
+    "no unlabelled rows": "–",
+}
 COPIES = {
     "test_labelled": "test rows equal to a labelled row",
     "near_test": "test rows that nearly equal a labelled row",
@@ -24,7 +35,7 @@ def audit_section(found: Audit | None) -> Markup | None:
         return None
     return section(
         "Audit",
-        element("p", f"Verdict on the unlabelled data: {found.outcome}.", class_="note"),
+        element("p", found.heading, class_="note"),
         element("ul", (element("li", why, dir="auto") for why in found.reasons))
         if found.reasons
         else None,
@@ -55,6 +66,8 @@ def audit_article(found: Audit) -> Markup:
 
 
 def _tests(found: Audit) -> Markup | None:
+    if not found.unlabelled:
+        return None
     if not found.tests:
         return element("p", "There are too few rows to test whether labels are missing at random.")
     rows = (

@@ -1,7 +1,10 @@
 """The decision: which model to use, how good it is, why, and what more labels would gain."""
 
-from dessl.evaluation.metrics.vocabulary import interval_text
-from dessl.evaluation.verdict import Outcome
+import math
+from typing import Literal
+
+from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, interval_text
+from dessl.evaluation.verdict import Comparison, Outcome
 from dessl.report.html import Child, Markup, element, named
 from dessl.results.facts import Estimate, RunFacts
 
@@ -29,13 +32,22 @@ OF_ANSWERS: dict[Outcome, str] = ADVICE | {
     "cannot tell yet": "Use this model, though in the Brier score it may be no better than the "
     "model without answers",
 }
+BEHIND = (  # if nothing is clear, and the estimate favours the complete case
+    "It is not known which model is better: on these rows the complete case had the better Brier "
+    "score, which may be chance (dessl predict --complete-case uses it)"
+)
+BEHIND_WITH_ANSWERS = (
+    "Use this model, though on these rows the model without answers had the better Brier score, "
+    "which may be chance"
+)
 HALVED = 3  # three times as many additional labels halve the interval, whose width falls as 1/√n
 
 
 def advice(facts: RunFacts) -> str:
     """What to do and what to expect, in one line; for several seeds, only what to do."""
     found = accuracy_of(facts)
-    start = (OF_ANSWERS if facts.taught else ADVICE)[facts.verdict.outcome]
+    behind = _behind(facts)
+    start = behind or (OF_ANSWERS if facts.taught else ADVICE)[facts.verdict.outcome]
     if facts.audit and facts.audit.outcome == "do not use it":
         start = f"Read the audit first: it says not to use these data as they are. {start}"
     elif facts.audit and facts.audit.giveaways:
@@ -45,7 +57,54 @@ def advice(facts: RunFacts) -> str:
     low, high = interval_text("accuracy", found.low, found.high)
     level = f"{100 * found.confidence:g} % interval"
     expected = f"expected accuracy {low} to {high} % ({level}){without_answers(facts)}"
-    return f"{start}: {expected}."
+    whose = ". This model" if behind and not facts.taught else ""
+    return f"{start}{whose}: {expected}."
+
+
+def _behind(facts: RunFacts) -> str:
+    """What to do if nothing is clear and the estimate favours the other model; "" otherwise."""
+    if facts.verdict.outcome != "cannot tell yet" or _favours(paired(facts, "brier")) != "other":
+        return ""
+    return BEHIND_WITH_ANSWERS if facts.taught else BEHIND
+
+
+def _favours(found: Comparison | None) -> Literal["this", "other", "neither"]:
+    """Which model a difference favours; neither if it is shown as zero."""
+    if found is None:
+        return "neither"
+    digits = interval_digits(found.metric, found.low, found.high, 0.0)
+    if digits_text(found.metric, found.difference, digits, signed=True)[0] not in "+−":
+        return "neither"
+    return "this" if found.better else "other"
+
+
+def paired(facts: RunFacts, metric: str) -> Comparison | None:
+    """The saved model minus the complete case or its like; None if they were not compared."""
+    saved = facts.model and facts.model.method
+    found = (one for one in facts.comparisons if (one.method, one.metric) == (saved, metric))
+    return next(found, None)
+
+
+def has_differences(facts: RunFacts) -> bool:
+    """Whether to show differences: with a baseline that failed to train, they mean nothing."""
+    return bool(facts.comparisons) and facts.verdict.outcome != "no verdict"
+
+
+def why(facts: RunFacts) -> str:
+    """The verdict in words, with what accuracy and Brier score disagree about."""
+    return f"{facts.verdict.sentence} {_disagreement(facts)}".rstrip()
+
+
+def _disagreement(facts: RunFacts) -> str:
+    """Say that accuracy and Brier score favour different models, if nothing is clear; else ""."""
+    names = {"this": "this model", "other": baseline(facts)}
+    accuracy, brier = (_favours(paired(facts, metric)) for metric in ("accuracy", "brier"))
+    if facts.verdict.outcome != "cannot tell yet" or {accuracy, brier} != set(names):
+        return ""
+    return (
+        f"Accuracy was higher with {names[accuracy]}, but the Brier score was better with "
+        f"{names[brier]}."
+    )
 
 
 def baseline(facts: RunFacts) -> str:
@@ -79,9 +138,16 @@ def guessing(facts: RunFacts) -> str:
         return ""
     name = facts.data.class_names[counts.index(most)]
     right = sum(row[k] for k, row in enumerate(confusion))
+    digits = interval_digits("accuracy", found.low, found.high, most / n)
+    low, high, share = (
+        digits_text("accuracy", one, digits) for one in (found.low, found.high, most / n)
+    )
+    units = f" from {found.n_groups:,} groups" if found.n_groups else ""
+    lies = "includes" if most / n <= found.high else "lies below"
     return (
         f"Always answering {name!r} would be right on {most} of {n} {evaluation_rows(facts)}, and "
-        f"this model is right on {right}: it is not shown to be more accurate."
+        f"this model is right on {right}: it is not shown to be more accurate, because the "
+        f"interval{units}, {low} to {high} %, {lies} {share} %."
     )
 
 
@@ -103,7 +169,7 @@ def decision(facts: RunFacts) -> Markup:
     outcome = facts.verdict.outcome
     sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
     rows: list[tuple[str, Child]] = [
-        ("Why", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
+        ("Why", element("span", why(facts), class_="sentence", dir="auto")),
         ("More labels needed", more_labels(facts)),
     ]
     cautions = [guessing(facts)]
@@ -133,21 +199,40 @@ def more_labels(facts: RunFacts) -> str:
     outcome, needed = facts.verdict.outcome, facts.verdict.needed
     text = "None for this decision."
     if outcome == "no verdict":
-        text = "Unknown: there was nothing to compare."
+        text = "Unknown: the complete case failed to train, so there is nothing to compare with."
     elif outcome == "cannot tell yet" and needed is None:
         text = "No realistic number of labels would settle the comparison."
-    elif outcome == "cannot tell yet":
-        of = _of_new(facts.verdict.needed_groups)
-        text = f"About {needed:,}{of}, to settle the comparison with {baseline(facts)}."
+    elif outcome == "cannot tell yet" and needed is not None:
+        main = paired(facts, "brier")
+        part = None if main is None else main.needed(facts.verdict.margin or 0.0)
+        count = _labels_in_all(facts, needed, part, facts.verdict.needed_groups)
+        text = f"About {count} would settle the comparison with {baseline(facts)}."
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
         return text
-    labels = "held-out labels" if facts.taught is None else "gold labels"
-    of = _of_new(found.n_groups and HALVED * found.n_groups)
-    more = f"{HALVED * found.n_labelled:,} more {labels}{of}"
+    labels, units = HALVED * found.n_labelled, HALVED * (found.n_groups or found.n_labelled)
+    in_all, groups = (math.ceil(count / _share(facts)) for count in (labels, units))
+    more = _labels_in_all(facts, in_all, units, groups if found.n_groups else None)
     return f"{text} About {more} would halve the width of the accuracy interval."
 
 
-def _of_new(groups: int | None) -> str:
-    """Of how many groups more labels must be; more of the same groups tell little."""
-    return f" of {groups:,} new groups" if groups else ""
+def _share(facts: RunFacts) -> float:
+    """The share of new labels that would be held out; 1 if only such labels count."""
+    return float(facts.settings.get("hold_out", 1.0))
+
+
+def _labels_in_all(
+    facts: RunFacts, count: int, held_out: int | None, groups: int | None = None
+) -> str:
+    """A number of new labels in words, with how many of them would be held out.
+
+    If they must be of new groups, ``held_out`` is a number of groups too.
+    """
+    of = f" of {groups:,} new groups" if groups else ""
+    if facts.taught is not None:
+        return f"{count:,} more gold labels"
+    if _share(facts) == 1:
+        return f"{count:,} more held-out labels{of}"
+    whose = "the groups" if groups else "them"
+    part = f" ({held_out:,} of {whose} held out)" if held_out else ""
+    return f"{count:,} more labels{of}{part}"

@@ -17,10 +17,15 @@ from dessl.evaluation.metrics.vocabulary import (
 )
 from dessl.evaluation.verdict import Comparison, of_groups, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
-from dessl.report.decision import baseline
+from dessl.report.decision import baseline, has_differences
 from dessl.report.html import Markup, element, figure, named, section, table
 from dessl.results.facts import RunFacts
 
+AGREE = (
+    "Up to rounding, the values in brackets differ by the difference above. To judge whether one "
+    "method is better, use the interval of that difference: it is paired over rows, so it is more "
+    "precise than these intervals."
+)
 APART = (
     "Each estimate here is debiased separately. To compare methods, use the difference above: it "
     "is paired over rows, so it is more precise than the difference of two estimates, and may even "
@@ -34,8 +39,11 @@ def looks(facts: RunFacts) -> dict[str, Look]:
 
 
 def differences(facts: RunFacts) -> Markup | None:
-    """Each method's difference from the complete case, one chart per metric."""
-    if not facts.comparisons:
+    """Each method's difference from the complete case, one chart per metric.
+
+    None if nothing was compared, or if the complete case failed to train: they then mean nothing.
+    """
+    if not has_differences(facts):
         return None
     styles, other = looks(facts), baseline(facts)
     metrics = list(dict.fromkeys(entry.metric for entry in facts.comparisons))
@@ -118,22 +126,24 @@ def _known(facts: RunFacts, metric: str) -> bool:
 
 def _explained(facts: RunFacts) -> str:
     n, seeds = facts.data.test, len(facts.seeds)
-    alone = len(facts.methods) == 1
     ece = " ECE is the expected calibration error." if _known(facts, "ece") else ""
     if seeds < 2:
-        star = "" if alone else " ★ marks the best value of a row."
         rows = "labelled test rows" if facts.taught is None else "gold rows, out of fold"
-        return f"One run of each method, on {n:,} {rows}.{star}{ece}"
+        return f"One run of each method, on {n:,} {rows}.{_plain(facts)}{ece}"
     ceiling = any(method.risk == "supervised" for method in facts.methods)
     aside = ", not counting all labels" if ceiling else ""
-    star = (
-        f" ★ marks the best mean of a row{aside}; the intervals above show whether a difference is "
-        "clear."
-    )
+    alone = len(facts.methods) == 1
+    star = f" ★ marks the best mean of a row{aside}, unless an interval above leaves it open."
     return (
         f"Means over {seeds} seeds ± the half-width of the 95 % t-interval, on {n:,} labelled test "
         f"rows.{'' if alone else star}{ece}"
     )
+
+
+def _plain(facts: RunFacts) -> str:
+    if not any(entry.n_unlabelled for entry in facts.estimates):
+        return ""
+    return " Where these plain values differ from the estimates above, use the estimates."
 
 
 def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
@@ -141,7 +151,9 @@ def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
     rivals = [
         method.risk != "supervised" for method in facts.methods
     ]  # training with all labels is an upper bound
-    best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
+    best = None
+    if _has_star(facts, metric):
+        best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
     cells: list[Markup | str] = [metric_text(metric)]
     for entry, rival in zip(found, rivals, strict=True):
         value, half = written(metric, entry.mean), entry.half_width
@@ -151,6 +163,16 @@ def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
         shown = [star if is_best else None, element("span", value, class_="value"), spread]
         cells.append(element("td", shown, class_="best" if is_best else None))
     return cells
+
+
+def _has_star(facts: RunFacts, metric: str) -> bool:
+    """Whether to mark the best value of a row: readers take that for a finding.
+
+    A single run has no interval here, and its main metrics have better numbers above.
+    """
+    estimated = any(one.metric == metric for one in facts.estimates)
+    unclear = any(one.metric == metric and not one.clear for one in facts.comparisons)
+    return len(facts.seeds) > 1 and not estimated and not unclear
 
 
 def best_text(metric: str, values: list[float]) -> str | None:
@@ -207,5 +229,19 @@ def _estimates(facts: RunFacts) -> Markup | None:
         "div",
         element("p", note, class_="note"),
         table(headings, rows, label=label, class_="metrics"),
-        element("p", APART, class_="note") if first.n_unlabelled and facts.comparisons else None,
+        element("p", AGREE if _agree(facts) else APART, class_="note")
+        if first.n_unlabelled and has_differences(facts)
+        else None,
+    )
+
+
+def _agree(facts: RunFacts) -> bool:
+    """Whether the estimates differ by the differences: not those of students or older versions."""
+    found = {(one.method, one.metric): one.value for one in facts.estimates}
+    gaps = (
+        (found.get((one.method, one.metric)), found.get((one.against, one.metric)), one.difference)
+        for one in facts.comparisons
+    )
+    return all(
+        a is not None and b is not None and math.isclose(a - b, d, abs_tol=1e-9) for a, b, d in gaps
     )

@@ -10,6 +10,7 @@ RUN/training/         histories and checkpoints, one folder for each method and 
 import dataclasses
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from dessl._entries import Measured, read_as
 from dessl._files import write_whole
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
+from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.evaluation.verdict import Comparison, Verdict
 from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
@@ -244,6 +246,38 @@ class RunFacts:
                 do="Run dessl fit again with this version of dessl.",
             ) from error
         return facts
+
+
+def agreeing(
+    estimates: tuple[Estimate, ...], comparisons: Iterable[Comparison]
+) -> tuple[Estimate, ...]:
+    """Return the estimates of two methods, moved so that they differ by their paired difference.
+
+    An estimate a of one method, b of the other and d of a − b are all unbiased, but each is
+    debiased with its own λ, so that a − b ≠ d. Both (a + b ± d)/2 are unbiased too, and differ by
+    d, the more precise difference. Each moves by half of what a − b and d disagree. An interval
+    stays as it is, or is extended to its new value.
+
+    Args:
+        estimates: Estimates of both methods.
+        comparisons: One method minus the other, at most one for each metric.
+
+    >>> from dessl.evaluation.verdict import OVER_ROWS
+    >>> a, b = (Estimate(name, "brier", 0.25, 0.1, 0.4, 0.95, 50, 900) for name in "ab")
+    >>> d = Comparison("brier", "a", "b", -0.02, -0.05, 0.01, 0.2, 0.95, OVER_ROWS, 50)
+    >>> [one.value for one in agreeing((a, b), [d])]
+    [0.24, 0.26]
+    """
+    found = {(one.method, one.metric): one for one in estimates}
+    for change in comparisons:
+        pair = [(name, change.metric) for name in (change.method, change.against)]
+        half, metric = change.difference / 2, metric_named(change.metric)
+        middle = sum(found[key].value for key in pair) / 2
+        middle = min(max(middle, abs(half)), metric.range[1] / metric.unit - abs(half))
+        for key, value in zip(pair, (middle + half, middle - half), strict=True):
+            low, high = min(value, found[key].low), max(value, found[key].high)
+            found[key] = dataclasses.replace(found[key], value=value, low=low, high=high)
+    return tuple(found.values())
 
 
 def write_facts(folder: Path, facts: RunFacts) -> None:

@@ -31,7 +31,7 @@ from dessl.recipes import Recipe
 from dessl.recipes.architecture import Architecture
 from dessl.recipes.split import RowDesign
 from dessl.recipes.trial import NO_DESIGN, Trial
-from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
+from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts, agreeing
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.risk import COMPLETE_CASE, RISKS
@@ -118,7 +118,7 @@ class EvaluationRows:
         """Each model's metrics, with intervals.
 
         Their difference is not that of the comparison: each of the three is debiased with its own
-        λ. All are unbiased, and the comparison is more precise.
+        λ. All are unbiased, and the comparison is more precise: see :func:`agreeing`.
 
         Args:
             names: Names of the complete case and of the other model, if there is one.
@@ -197,7 +197,7 @@ def trial_facts(
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(tested.estimates([one.name for one in methods])),
+        estimates=agreeing(tuple(tested.estimates([one.name for one in methods])), comparisons),
         pool=fitted.pool,
         baseline=fitted.baseline,
         warnings=warnings,

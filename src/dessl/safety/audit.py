@@ -34,7 +34,7 @@ from dessl.safety.two_samples import (
 )
 from dessl.training.threads import one_thread
 
-Outcome = Literal["use it", "use it with care", "do not use it"]
+Outcome = Literal["use it", "use it with care", "do not use it", "no unlabelled rows"]
 LEVEL = 0.05
 CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
 LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
@@ -69,7 +69,7 @@ class Audit:
     Attributes:
         name: Name of the data.
         outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``, for the unlabelled
-            rows.
+            rows; ``"no unlabelled rows"`` if there are none and nothing else was found.
         reasons: The reasons, leaks and the most serious first; each says what to do.
         labelled: Number of labelled rows.
         unlabelled: Number of unlabelled rows.
@@ -109,15 +109,29 @@ class Audit:
 
     @property
     def sentence(self) -> str:
-        """The verdict in a line."""
-        first = self.reasons[0] if self.reasons else "No problems found."
-        return f"{self.advice}. {first}"
+        """The verdict in a line: what to do, the reason that decides it, then a leak."""
+        if self.outcome == "no unlabelled rows":
+            return f"{self.advice}."
+        leaks = len(giveaway_reasons(self.giveaways, self.labelled, table=True))
+        decides = leaks if self.outcome == "do not use it" else 0  # a leak alone calls for care
+        shown = [*self.reasons[decides : decides + 1], *(self.reasons[:1] if decides else ())]
+        return " ".join([f"{self.advice}.", *(shown or ["No problems found."])])
 
     @property
     def advice(self) -> str:
         """What to do with the unlabelled rows, or with the data if there are none."""
+        if self.outcome == "no unlabelled rows":
+            return "No unlabelled rows to audit: all rows are labelled"
         rows = "the unlabelled rows" if self.unlabelled else "the data"
         return self.outcome.replace("it", rows, 1).capitalize()
+
+    @property
+    def heading(self) -> str:
+        """The verdict as the title of the reasons."""
+        if self.outcome == "no unlabelled rows":
+            return f"{self.advice}."
+        rows = "unlabelled data" if self.unlabelled else "data, all labelled"
+        return f"Verdict on the {rows}: {self.outcome}."
 
     @property
     def exchanged(self) -> str:
@@ -236,8 +250,9 @@ def audit(
     weighted = data.propensity is not None
     serious, minor = _reasons(facts, weighted=weighted, propensities=propensities)
     leaks = giveaway_reasons(facts.giveaways, facts.labelled, table=data.encoding is not None)
-    care = bool(leaks or minor)
-    outcome: Outcome = "do not use it" if serious else "use it with care" if care else "use it"
+    fine: Outcome = "use it" if facts.unlabelled else "no unlabelled rows"
+    care: Outcome = "use it with care" if leaks or minor else fine
+    outcome: Outcome = "do not use it" if serious else care
     reasons = (*leaks, *serious, *minor)  # a leak may be the cause of the others
     seconds = time.perf_counter() - began
     return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
@@ -326,8 +341,6 @@ def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[
     """Reasons against using the unlabelled rows, serious and minor."""
     serious: list[str] = []
     minor: list[str] = []
-    if not facts.unlabelled:
-        serious.append("All rows are labelled: there are no unlabelled rows to use.")
     if len(facts.labels.counts) - len(facts.labels.absent) < 2:
         serious.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]

@@ -117,9 +117,15 @@ class Surrogate(nn.Module, ABC):
             cross-entropy as L: infinite if H itself is bounded, 0 if no λ > 0 is safe. For a larger
             λ, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
             The default, infinite, is not checked: set it in your own subclass.
+        adds_to_rows: Whether H adds to rows or mixes them, so that their entries must be
+            quantities and not codes such as tokens.
+        rarely_zero: Whether H is above 0 for almost every row; :func:`dessl.train` warns if it is 0
+            for all.
     """
 
     bounded_up_to: float = math.inf
+    adds_to_rows: bool = False
+    rarely_zero: bool = False
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()
@@ -131,6 +137,24 @@ class Surrogate(nn.Module, ABC):
         """Whether ``bounded_up_to`` was set for this term, rather than left at its default."""
         own = itertools.takewhile(lambda kind: kind is not Surrogate, type(self).__mro__)
         return any("bounded_up_to" in vars(holder) for holder in (self, *own))
+
+    def __call__(self, model: Model, rows: Rows) -> Scores:
+        """Return :meth:`forward`'s scores; anything but :class:`Rows` is refused.
+
+        >>> from dessl.surrogates import Entropy
+        >>> Entropy()(nn.Identity(), torch.zeros(3, 2))
+        Traceback (most recent call last):
+        TypeError: rows must be dessl.Rows(x, ids); got Tensor. Pass Rows(x, ids) with the number \
+of each row in the data as its id: torch.arange(len(x)) if x is all of it.
+        """
+        if not isinstance(rows, Rows):
+            raise TypeError(
+                f"rows must be dessl.Rows(x, ids); got {type(rows).__name__}. Pass Rows(x, ids) "
+                "with the number of each row in the data as its id: torch.arange(len(x)) if x is "
+                "all of it."
+            )
+        scores: Scores = super().__call__(model, rows)
+        return scores
 
     @abstractmethod
     def forward(self, model: Model, rows: Rows) -> Scores:

@@ -26,7 +26,7 @@ class Combine(Surrogate):
     V views in all give a term m with v_m of them a share v_m/V of L, so the debiased risk is
     bounded below up to min_m b_m·(v_m/V)/w_m, where b_m is the term's own bound: infinite if every
     b_m is. v_m is known after the first pass; before it, all terms are assumed to have the same
-    number of views.
+    number of views. :func:`dessl.train` therefore compares λ with the bound after its first step.
 
     Args:
         surrogates: The terms, or functions h(logits) or h(model, x).

@@ -24,6 +24,7 @@ class Entropy(Surrogate):
     """
 
     bounded_up_to = math.inf
+    rarely_zero = True
 
     def __init__(self, *, view: View = plain_view, seed: int = 0) -> None:
         super().__init__(seed=seed)

@@ -45,6 +45,8 @@ class ICT(Surrogate):
     """
 
     bounded_up_to = math.inf
+    adds_to_rows = True
+    rarely_zero = True
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ class MixMatch(Surrogate):
     """
 
     bounded_up_to = math.inf
+    adds_to_rows = True
 
     def __init__(
         self,

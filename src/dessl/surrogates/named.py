@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from dessl import _checks
+from dessl.data.errors import did_you_mean
 from dessl.surrogates.base import Surrogate, View
 from dessl.surrogates.combine import Combine
 from dessl.surrogates.entropy import Entropy
@@ -71,7 +72,8 @@ def named_surrogate(
     Traceback (most recent call last):
     ValueError: the surrogate 'pseudo_label' has no setting 'treshold'; did you mean 'threshold'?
     """
-    _checks.one_of("surrogate", name, tuple(SURROGATES))
+    closest = did_you_mean(str(name), SURROGATES)
+    _checks.one_of("surrogate", name, tuple(SURROGATES), hint=closest)
     takes = inspect.signature(SURROGATES[name]).parameters
     for setting in settings:
         if setting not in takes:

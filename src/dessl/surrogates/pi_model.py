@@ -38,6 +38,8 @@ class PiModel(Surrogate):
     (torch.Size([1]), torch.Size([1, 1, 3]))
     """
 
+    rarely_zero = True
+
     def __init__(
         self,
         *,

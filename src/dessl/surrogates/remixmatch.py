@@ -57,6 +57,7 @@ class ReMixMatch(Surrogate):
     """
 
     bounded_up_to = 0.0
+    adds_to_rows = True
     mean: Tensor | None
     class_prior: Tensor | None
 

@@ -47,6 +47,8 @@ class VAT(Surrogate):
     """
 
     bounded_up_to = 0.0
+    adds_to_rows = True
+    rarely_zero = True
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
     z = (x − mean) / scale,   and its first 50 principal components if there are more than 64
 
 Columns measured in the same unit, such as pixels, share one scale: separate scales would amplify
-the noise of nearly constant columns. 0/1 columns that exclude each other, as one-hot columns do,
-share one too, so that a category counts as much as a number however many levels it has.
+the noise of nearly constant columns. Columns of a smaller range among few others have another unit,
+and keep their own scale. 0/1 columns that exclude each other, as one-hot columns do, share one, so
+that a category counts as much as a number however many levels it has.
 """
 
 import math
@@ -15,7 +16,10 @@ from torch import Tensor
 
 from dessl.teachers.rows import SomeRows, blocks_of
 
+ROUNDING = 1e-5  # of the difference of 0 and 1 after the mean was subtracted
 LEAST_DEVIATION = 1e-6  # relative to the largest entry: anything smaller is rounding
+FEW = 50  # columns; images have more
+LEAST_SPREAD = 0.1  # deviation relative to the range; that of a pixel which is rarely lit is less
 LEAST_SHARE = 0.2  # least deviation of a 0/1 column, so that a rare one does not dominate
 MOST_COLUMNS = 64
 COMPONENTS = 50
@@ -75,7 +79,9 @@ def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
 
     There is one rule of scaling: a column is divided by its standard deviation, and columns with
     the same unit by a shared one. Columns count as having the same unit if half of them have at
-    least half the range, from smallest to largest value, of the column with the largest.
+    least half the range, from smallest to largest value, of the column with the largest. A column
+    with a smaller range is divided by its own deviation if that is at least a tenth of its range
+    and there are at most 50 columns, or if the column has two values.
 
     Args:
         rows: Raw rows (n, d).
@@ -86,15 +92,21 @@ def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
     [100.0, 1.0, 0.5]
     """
     lowest, highest = rows.amin(0), rows.amax(0)
-    deviation = _deviation(rows)
+    reach, deviation = highest - lowest, _deviation(rows)
     varies = deviation > LEAST_DEVIATION * torch.maximum(lowest.abs(), highest.abs())
-    binary = varies & ((rows == 0) | (rows == 1)).all(0) if one_hot_together else varies & False
+    two_valued = ((rows == lowest) | (rows == highest)).all(0)
+    # The encoding of a table has subtracted the mean of a 0/1 column.
+    binary = varies & two_valued & ((reach - 1).abs() < ROUNDING)
+    if not one_hot_together:
+        binary = varies & False
     numeric = varies & ~binary
-    scale = deviation.clone()
-    reach = (highest - lowest)[numeric]
-    if len(reach) > 1 and bool(reach.median() >= reach.max() / 2):  # in one unit, like pixels
-        scale[numeric] = deviation[numeric].square().mean().sqrt()
-    for group in exclusive_groups(rows, binary):
+    scale, widest = deviation.clone(), reach[numeric].max() if numeric.any() else 0.0
+    wide = numeric & (reach >= widest / 2)
+    if 2 * int(wide.sum()) > int(numeric.sum()) > 1:  # in one unit
+        other = (deviation >= LEAST_SPREAD * reach) & ((numeric.sum() <= FEW) | two_valued)
+        shared = numeric & (wide | ~other)
+        scale[shared] = deviation[shared].square().mean().sqrt()
+    for group in exclusive_groups(rows > (lowest + highest) / 2, binary):
         scale[group] = deviation[group].square().sum().sqrt().clamp(min=LEAST_SHARE)
     return torch.where(varies, scale, 1.0)
 
@@ -126,21 +138,24 @@ def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
 def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
     """Return runs of neighbouring 0/1 columns in which no row has two ones: one-hot columns.
 
-    >>> rows = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    Args:
+        rows: Where the columns are one, (n, d) booleans.
+        binary: Which columns are 0/1 columns, (d,).
+
+    >>> rows = torch.tensor([[True, False, True], [False, True, True]])
     >>> exclusive_groups(rows, torch.tensor([True, True, True]))
     [[0, 1], [2]]
     """
     groups: list[list[int]] = []
-    taken = torch.zeros(len(rows), dtype=rows.dtype, device=rows.device)
+    taken = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     last = -2
     for column in binary.nonzero().flatten().tolist():
-        together = taken + rows[:, column]
-        if column == last + 1 and bool((together <= 1).all()):
+        if column == last + 1 and not bool((taken & rows[:, column]).any()):
             groups[-1].append(column)
-            taken = together
+            taken = taken | rows[:, column]
         else:
             groups.append([column])
-            taken = rows[:, column].clone()
+            taken = rows[:, column]
         last = column
     return groups
 

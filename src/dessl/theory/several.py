@@ -81,8 +81,9 @@ def optimal_lambdas(
 ) -> SeveralLambdas:
     """Estimate one λ for each of several surrogates, to minimise the variance of the debiased risk.
 
-    Use them as ``Combine(surrogates, weights=lam.tolist())`` with λ = 1. With one surrogate this
-    is :func:`optimal_lambda`.
+    Use them as ``Combine(surrogates, weights=lam.tolist())`` with λ = 1. ``Combine`` takes weights
+    of at least 0, so negative λ are dropped unless ``signed=True``. With one surrogate of positive
+    λ this is :func:`optimal_lambda`, which keeps a negative λ.
 
     Args:
         loss: L of each labelled row, (n_l,), n_l ≥ terms + 2, on rows not used for training.

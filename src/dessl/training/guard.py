@@ -12,6 +12,7 @@ from dessl.surrogates.base import Scores, Surrogate
 from dessl.training.plan import TrainPlan
 
 TERMS = {
+    "labelled_logits": "a logit of a labelled row",
     "loss": "the loss L",
     "h_labelled": "H of labelled rows",
     "h_unlabelled": "H of unlabelled rows",
@@ -24,13 +25,20 @@ _H_AT_THE_START = (
     "No update had been made and L is finite, so H itself is not: look for log(0), 0/0 or overflow "
     "in it."
 )
+_MODEL_AT_THE_START = (
+    "No update had been made: check the model's initial logits and the scale of the data."
+)
 AT_THE_START = {  # neither λ nor the learning rate can be the cause
-    "loss": "No update had been made: check the model's initial logits and the scale of the data.",
+    "labelled_logits": _MODEL_AT_THE_START,
+    "loss": _MODEL_AT_THE_START,
     "h_labelled": _H_AT_THE_START,
     "h_unlabelled": _H_AT_THE_START,
     "gradient_norm": "No update had been made and L and H are finite, so one of their derivatives "
     "is not: look for the square root or the logarithm of 0 in H and in the model.",
 }
+MASKED = (
+    " If the model excludes classes by logits of -inf, use a large negative number such as -1e4."
+)
 
 
 class DivergenceError(RuntimeError):
@@ -74,8 +82,25 @@ def check_classes(logits: Tensor, n_classes: int) -> None:
         )
 
 
+def check_gradient(logits: Tensor) -> None:
+    """Refuse logits through which L cannot train the model.
+
+    >>> check_gradient(torch.zeros(1, 8, 2))
+    Traceback (most recent call last):
+    ValueError: the logits must have a gradient, or L cannot train the model. Detach targets only, \
+and compute no logits for L under torch.no_grad().
+    """
+    if not logits.requires_grad:
+        raise ValueError(
+            "the logits must have a gradient, or L cannot train the model. Detach targets only, "
+            "and compute no logits for L under torch.no_grad()."
+        )
+
+
 def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
-    """Explain an error of a forward pass if rows and weights have different floating types.
+    """Explain an error of a forward pass if the model needs rows of another type.
+
+    Weights may have another floating type, and embeddings look up whole numbers.
 
     >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
     >>> check_dtype(model, torch.ones(1, 1), error)
@@ -83,10 +108,16 @@ def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
     TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
 model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
     """
+    said = str(error)
+    if x.is_floating_point() and "ind" in said and ("Long" in said or "int64" in said):
+        raise TypeError(
+            f"the model needs whole numbers to look up, but SemiData holds numbers as "
+            f"{_type_name(x.dtype)}. Call x.long() in its forward."
+        ) from error
     seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
     dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
-    if other and "type" in str(error):
+    if other and "type" in said:
         raise TypeError(
             f"the model cannot compute on {_type_name(seen)} rows: its weights are "
             f"{' and '.join(other)}. Convert it with model.float(); for speed on a GPU, use "
@@ -101,7 +132,7 @@ def _type_name(dtype: torch.dtype) -> str:
 def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
     """Return a value that is not finite for each part of the scores that has one."""
     parts = {
-        "loss": scores.logits[:, :n_labelled],
+        "labelled_logits": scores.logits[:, :n_labelled],
         "h_labelled": scores.h[:n_labelled],
         "h_unlabelled": scores.h[n_labelled:],
     }
@@ -124,8 +155,6 @@ def divergence(
     lam: float,
     plan: TrainPlan,
     surrogate: Surrogate,
-    *,
-    boundable: bool = True,
 ) -> DivergenceError:
     """Return an error that names the term, the step, and what is known of its cause.
 
@@ -135,7 +164,6 @@ def divergence(
         lam: λ of that step.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Same as in :func:`past_bound`.
     """
     broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
     term = broken[0] if broken else _largest(values)
@@ -145,22 +173,23 @@ def divergence(
     if broken and step == 1 and term in AT_THE_START:
         advice = AT_THE_START[term]
     else:
-        advice = _advice(lam, plan, surrogate, boundable=boundable)
+        advice = _advice(lam, plan, surrogate)
+    if value == -math.inf and "logits" in term:
+        advice += MASKED
     return DivergenceError(message + advice, step=step, term=term, value=value)
 
 
-def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool = True) -> str:
+def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     """Return a sentence if the debiased risk is unbounded below at λ, else nothing.
 
     Args:
         lam: λ.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
-        boundable: Whether the caller's users can pass ``bound="nonnegative"``.
     """
     if not _may_run_away(plan) or lam <= surrogate.bounded_up_to:
         return ""
-    name, ways = type(surrogate).__name__, _ways_out(plan, boundable=boundable)
+    name, ways = type(surrogate).__name__, _ways_out(plan)
     if not plan.online:
         return (
             f"λ = {lam:g} is past {name}'s bound, {surrogate.bounded_up_to:g}: the debiased risk "
@@ -179,8 +208,8 @@ def _may_run_away(plan: TrainPlan) -> bool:
     return RISKS[plan.risk].takes_back and plan.bound is None
 
 
-def _ways_out(plan: TrainPlan, *, boundable: bool) -> str:
-    bounded = boundable and "bound" in RISKS[plan.risk].options
+def _ways_out(plan: TrainPlan) -> str:
+    bounded = "bound" in RISKS[plan.risk].options
     first = "pass bound='nonnegative', " if bounded else ""
     return f"{first}or smooth H with dessl.surrogates.Smooth"
 
@@ -190,8 +219,8 @@ def _largest(values: dict[str, float]) -> str:
     return max(("loss", "h_labelled", "h_unlabelled"), key=lambda name: abs(values[name]))
 
 
-def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool) -> str:
-    if known := past_bound(lam, plan, surrogate, boundable=boundable):
+def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    if known := past_bound(lam, plan, surrogate):
         return known
     name, usual = type(surrogate).__name__, "check the learning rate and the scale of the data."
     if not _may_run_away(plan):
@@ -201,5 +230,5 @@ def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: boo
     return (
         f"{name} states no bounded_up_to, so it is unknown whether the debiased risk has a lower "
         "bound at this λ. If H can become arbitrarily large, lower lam, "
-        f"{_ways_out(plan, boundable=boundable)}; if it cannot, {usual}"
+        f"{_ways_out(plan)}; if it cannot, {usual}"
     )

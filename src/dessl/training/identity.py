@@ -5,12 +5,14 @@ has captured; a view that is an object, by its class and its settings. The code 
 is compared only under the same version of Python. Functions that it calls are not included.
 """
 
+import dis
 import hashlib
 import re
 import sys
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -114,11 +116,11 @@ def _text_of(value: object, depth: int) -> str:
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, Tensor):
-        first = value.detach().reshape(-1)[:MOST_ENTRIES]
-        return f"tensor {tuple(value.shape)} {value.dtype} {sha256_of(first)}"
+        entries = sha256_of(value.detach().reshape(-1)[:MOST_ENTRIES])
+        return f"tensor {tuple(value.shape)} {value.dtype} {entries}"
     if isinstance(value, np.ndarray):
-        first = value.reshape(-1)[:MOST_ENTRIES]
-        return f"array {value.shape} {value.dtype} {_sha256(first.tobytes())}"
+        entries = _sha256(value.reshape(-1)[:MOST_ENTRIES].tobytes())
+        return f"array {value.shape} {value.dtype} {entries}"
     if isinstance(value, type | torch.device) or depth == 0:  # ranks have different devices
         kind = value if isinstance(value, type) else type(value)
         return f"{kind.__module__}.{kind.__qualname__}"
@@ -137,8 +139,7 @@ def _text_of_parts(value: object, depth: int) -> str:
     parts: Mapping[Any, object]
     if isinstance(value, FunctionType):
         name = f"{value.__module__}.{value.__qualname__}"
-        captured = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-        parts = {"defaults": (value.__defaults__, value.__kwdefaults__), "captured": captured}
+        parts = {"defaults": (value.__defaults__, value.__kwdefaults__), **_captured(value)}
         if value.__module__ != "dessl" and not value.__module__.startswith("dessl."):
             parts["code"] = value.__code__
     elif isinstance(value, MethodType):
@@ -155,12 +156,15 @@ def _text_of_parts(value: object, depth: int) -> str:
     return f"{name} {[(str(key), _text_of(part, depth)) for key, part in parts.items()]}"
 
 
-def _is_filled(cell: CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 (it raises if the variable has no value yet)
-    except ValueError:
-        return False
-    return True
+def _captured(function: FunctionType) -> dict[str, object]:
+    """The values that a function has captured, without those that it changes, such as a counter."""
+    code, found = function.__code__, {}
+    changed = {one.argval for one in dis.get_instructions(code) if one.opname == "STORE_DEREF"}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name not in changed:
+            with suppress(ValueError):  # the variable has no value yet
+                found[name] = cell.cell_contents
+    return found
 
 
 def without_addresses(text: str) -> str:

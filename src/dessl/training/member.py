@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -66,6 +66,26 @@ class Event:
 
 
 Callback: TypeAlias = Callable[[Event], None]
+
+
+def checked_callbacks(callbacks: object) -> tuple[Callback, ...]:
+    """Return callbacks as a tuple; refuse anything but functions before the first step.
+
+    >>> checked_callbacks([print, 3])
+    Traceback (most recent call last):
+    TypeError: callbacks must be a list of functions of an Event; got int in it.
+    """
+    if callable(callbacks) or not isinstance(callbacks, Iterable):
+        got = "one function" if callable(callbacks) else type(callbacks).__name__
+        raise TypeError(f"callbacks must be a list of functions of an Event; got {got}.")
+    found = tuple(callbacks)
+    for one in found:
+        if not callable(one):
+            raise TypeError(
+                "callbacks must be a list of functions of an Event; got "
+                f"{type(one).__name__} in it."
+            )
+    return found
 
 
 @dataclass(frozen=True)

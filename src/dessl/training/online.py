@@ -30,11 +30,12 @@ STEP = 0.5  # share of the way from the last λ to the new estimate
 
 
 class Call(NamedTuple):
-    """One call of a layer."""
+    """One call of a layer, and the number of rows (of all views) in the model's pass."""
 
     layer: nn.Module
     given: Tensor
     output: Tensor
+    rows: int
 
 
 def next_lam(
@@ -44,7 +45,8 @@ def next_lam(
 
     Args:
         lam: λ of the previous steps.
-        model: Model in training; the last ``nn.Linear`` that it calls is the last layer.
+        model: Model in training; the last ``nn.Linear`` that it computes its logits with is the
+            last layer.
         surrogate: Surrogate that gives H; its random draws do not affect the run.
         data: Data with a validation part.
         plan: Plan of the run; ``plan.lam`` is the largest λ.
@@ -68,8 +70,9 @@ def last_layer_gradients(
 
     One forward and two backward passes: in evaluation mode rows do not depend on each other, so
     the gradient of a sum with respect to the logits has every row's own, and the layer's weights
-    get δ φᵀ, summed over a row's views. (A term that mixes rows, as MixMatch does, counts for the
-    row that stands first in the mixture.)
+    get δ φᵀ, summed over a row's views and, if the layer is applied to each token or patch, over
+    its positions. (A term that mixes rows, as MixMatch does, counts for the row that stands first
+    in the mixture.)
     """
     if data.validation is None:
         raise ValueError("online λ needs validation rows; the data has none.")
@@ -86,16 +89,9 @@ def last_layer_gradients(
     ):
         h, logits = surrogate(model, rows)
         losses = torch.stack([cross_entropy(view.float(), y) for view in logits]).mean(0)
-        calls = of_last_layer(every)
-        outputs = [output for _, output in calls]
-        of_loss, of_h = (
-            torch.autograd.grad(values.sum(), outputs, retain_graph=True, allow_unused=True)
-            if values.requires_grad
-            else [None] * len(outputs)  # H does not depend on the weights now
-            for values in (losses, h.float())
-        )
-    inputs = [features for features, _ in calls]
-    return _summed(inputs, of_loss, len(y)), _summed(inputs, of_h, len(y))
+        calls, of_loss = of_last_layer(every, losses)
+        of_h = _gradients(h.float(), calls)
+    return _summed(calls, of_loss, len(y)), _summed(calls, of_h, len(y))
 
 
 def linear_layers(model: nn.Module) -> list[nn.Linear]:
@@ -113,24 +109,57 @@ def linear_layers(model: nn.Module) -> list[nn.Linear]:
     return layers
 
 
-def of_last_layer(calls: Sequence[Call]) -> list[tuple[Tensor, Tensor]]:
-    """Return inputs and outputs of the ``nn.Linear`` that was called last, of each of its calls.
+def of_last_layer(
+    calls: Sequence[Call], losses: Tensor
+) -> tuple[list[Call], Sequence[Tensor | None]]:
+    """Return all calls of the last ``nn.Linear`` that L depends on, and ∂ΣL/∂output of each.
 
     That is not the one that the model registered last, which may be unused or come earlier.
+
+    Args:
+        calls: Every call in the order of the pass.
+        losses: L of each row, (n,).
     """
-    return [(given, output) for layer, given, output in calls if layer is calls[-1].layer]
+    for layer in dict.fromkeys(call.layer for call in reversed(calls)):
+        own = [call for call in calls if call.layer is layer]
+        gradients = _gradients(losses, own)
+        if any(gradient is not None for gradient in gradients):
+            return own, gradients
+    raise ValueError(
+        "online=True uses the gradients of the last nn.Linear that the model computes its logits "
+        "with, but they depend on none of its nn.Linear modules. Use a fixed lam."
+    )
+
+
+def _gradients(values: Tensor, calls: Sequence[Call]) -> Sequence[Tensor | None]:
+    """Gradients of Σ values with respect to each call's output; None where there is none."""
+    if not values.requires_grad:  # H may not depend on the weights now
+        return [None] * len(calls)
+    outputs = [call.output for call in calls]
+    return torch.autograd.grad(values.sum(), outputs, retain_graph=True, allow_unused=True)
 
 
 @contextmanager
 def _calls(model: nn.Module) -> Iterator[list[Call]]:
     """Record the inputs and outputs of every ``nn.Linear`` for each call with gradients."""
     calls: list[Call] = []
+    rows = 0  # of the model's pass; 0 outside it, where H calls a part of the model itself
+
+    def begin(_: nn.Module, given: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+        nonlocal rows
+        rows = len(next(iter((*given, *named.values()))))
+
+    def end(*_: object) -> None:
+        nonlocal rows
+        rows = 0
 
     def keep(layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
         if output.requires_grad:
-            calls.append(Call(layer, given[0].detach(), output))
+            calls.append(Call(layer, given[0].detach(), output, rows or len(given[0])))
 
     handles = [layer.register_forward_hook(keep) for layer in linear_layers(model)]
+    handles.append(model.register_forward_pre_hook(begin, with_kwargs=True))
+    handles.append(model.register_forward_hook(end))
     try:
         yield calls
     finally:
@@ -138,13 +167,24 @@ def _calls(model: nn.Module) -> Iterator[list[Call]]:
             handle.remove()
 
 
-def _summed(inputs: list[Tensor], deltas: Sequence[Tensor | None], n: int) -> Tensor:
-    """Σ over calls and views of δ (φ, 1)ᵀ for each of n rows, (n, classes · (features + 1))."""
+def _summed(calls: Sequence[Call], deltas: Sequence[Tensor | None], n: int) -> Tensor:
+    """Σ over calls, views and positions of δ (φ, 1)ᵀ, (n, outputs · (features + 1))."""
     total = torch.zeros(n, 1, 1, dtype=torch.float64)
-    for features, delta in zip(inputs, deltas, strict=True):
+    for call, delta in zip(calls, deltas, strict=True):
         if delta is None:  # a call that this value does not depend on
             continue
-        phi = nn.functional.pad(features, (0, 1), value=1.0)
-        views = (part.double().cpu().view(-1, n, part.shape[1]) for part in (delta, phi))
-        total = total + torch.einsum("vnc,vnf->ncf", *views)
+        phi = nn.functional.pad(call.given, (0, 1), value=1.0)
+        views = (_by_row(part.double().cpu(), call.rows, n) for part in (delta, phi))
+        total = total + torch.einsum("vnpc,vnpf->ncf", *views)
     return total.flatten(1)
+
+
+def _by_row(part: Tensor, rows: int, n: int) -> Tensor:
+    """Reshape (rows, ..., features) or (rows · positions, features) to (views, n, positions, …)."""
+    if part.ndim < 2 or rows % n or part.shape[0] % rows:
+        raise ValueError(
+            "online=True needs the rows first in the input of the last nn.Linear, (rows, ..., "
+            f"features), for all {n} validation rows; in a pass of {rows} rows it got "
+            f"{tuple(part.shape)}. Move the rows first in the model, or use a fixed lam."
+        )
+    return part.reshape(rows // n, n, -1, part.shape[-1])

@@ -15,6 +15,7 @@ from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked, seed_generators
+from dessl.surrogates.codes import noise_on_codes
 from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
@@ -22,14 +23,14 @@ from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable, drive
-from dessl.training.member import Callback, Event, Member, TrainResult
+from dessl.training.member import Callback, Event, Member, TrainResult, checked_callbacks
 from dessl.training.model_state import (
     check_all_in_tensors,
     check_initialised,
     load_state_into,
     state_of,
 )
-from dessl.training.online import linear_layers, next_lam
+from dessl.training.online import last_layer_gradients, linear_layers, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
 from dessl.training.sharded import (
@@ -44,7 +45,7 @@ from dessl.training.sharded import (
 )
 from dessl.training.shared_model import restore_norms, synchronise_norms
 from dessl.training.step import Step, check_propensity, plan_for, stored_stream, streams
-from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, watched
+from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, not_held_out, watched
 
 
 def train(
@@ -101,13 +102,11 @@ def train(
     >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
     (60, 20, ['accuracy', 'adaptive_ece'])
     """
-    if callable(callbacks):
-        raise TypeError("callbacks must be a list of functions; got one function.")
-    surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
+    surrogate, callbacks = as_surrogate(surrogate), checked_callbacks(callbacks)
     _check(plan, data)
     _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)
     plan = plan_for(plan, data)
-    if warning := past_bound(plan.lam, plan, surrogate):
+    if warning := not_held_out(data):
         warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
         transform = levels
@@ -120,6 +119,8 @@ def train(
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
         if RISKS[plan.risk].unlabelled and (said := slow_statistics(model, surrogate)):
+            warnings.warn(said, UserWarning, stacklevel=2)
+        if RISKS[plan.risk].unlabelled and (said := noise_on_codes(model, surrogate, data.x)):
             warnings.warn(said, UserWarning, stacklevel=2)
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
@@ -190,6 +191,7 @@ class Run(Trainable):
         self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
         self.online_lam = 0.0  # used if the plan has online=True
+        self._begun = False  # whether a step was taken since the start or a resume
 
     def lam_at(self, step: int) -> float:
         """Return λ of a step, the first being 0."""
@@ -207,10 +209,22 @@ class Run(Trainable):
         except NotFiniteError as error:
             self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(step + 1, error.values) from error
-        if step == 0 and self.data.validation is None:  # with one, each evaluation checks
-            warn_of_probabilities(self.step.logits)
+        if not self._begun:
+            self._check_first_step()
         if plan.guard_every and (step + 1) % plan.guard_every == 0:
             self._guard()
+
+    def _check_first_step(self) -> None:
+        """Check what only a pass shows: a sum's bound, the layer of an online λ, probabilities."""
+        self._begun = True
+        plan, model, surrogate = self.plan, self.step.model, self.step.surrogate
+        if warning := past_bound(plan.lam, plan, surrogate):
+            warnings.warn(warning, UserWarning, stacklevel=5)  # the caller of train
+        if plan.online:
+            last_layer_gradients(model, surrogate, self.data)
+            divide_again(model)
+        if self.data.validation is None:  # with one, each evaluation checks
+            warn_of_probabilities(self.step.logits)
 
     def observe(self, began: float) -> list[Event]:
         """Evaluate, select, and reset the totals."""
@@ -241,10 +255,25 @@ class Run(Trainable):
             lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
             divide_again(step.model)
             self.online_lam = from_first(lambda: lam)
+        if len(self.member.history) == 1:
+            self._warn_of_zero(event)
         if event.best:
             now = state_of(evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
         return [event]
+
+    def _warn_of_zero(self, event: Event) -> None:
+        """Warn if H, which is rarely 0, was 0 for every row up to the first evaluation."""
+        used = RISKS[self.plan.risk].unlabelled and self.lam_at(self.done - 1) > 0
+        name, zero = type(self.step.surrogate).__name__, event.mask_unlabelled == 0
+        if used and zero and event.mask_labelled == 0 and self.step.surrogate.rarely_zero:
+            warnings.warn(
+                f"H of {name} was exactly 0 for every row of the first {self.done} steps, so "
+                "unlabelled rows have no effect. Check that the model's predictions depend on what "
+                f"{name} changes in a row, or that your function can be other than 0.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _guard(self) -> None:
         """Stop a run whose totals include a bad step."""

@@ -15,7 +15,13 @@ from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.ema import move_average
 from dessl.surrogates.state import device_of
-from dessl.training.guard import NotFiniteError, check_classes, check_dtype, not_finite
+from dessl.training.guard import (
+    NotFiniteError,
+    check_classes,
+    check_dtype,
+    check_gradient,
+    not_finite,
+)
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import ranks
@@ -114,6 +120,7 @@ class Step:
             check_dtype(self.model, batch.x, error)
             raise
         check_classes(scores.logits, self.data.n_classes)
+        check_gradient(scores.logits)
         self.logits = scores.logits[0].detach()
         try:
             risk = self._risk(scores, y, lam, propensity)

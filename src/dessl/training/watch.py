@@ -11,8 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.evaluation import metrics_from_logits
-from dessl.evaluation.metrics.from_predictions import evaluating, predicted_logits
+from dessl.data.row_keys import shared_rows
+from dessl.evaluation.metrics.from_predictions import (
+    evaluating,
+    metrics_of_outputs,
+    predicted_logits,
+)
 from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.functional import log_probabilities
 from dessl.risk import RISKS
@@ -22,6 +26,7 @@ from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 
+NEARLY_ALL = 0.9  # share of the validation rows
 LEAST_ROWS = 3  # for a slope with a standard error
 STACKED_AT_ONCE = 2**16  # rows of all models in a forward pass
 FAST = ("accuracy", "cross_entropy")
@@ -66,6 +71,31 @@ def validation_ids(data: SemiData) -> Tensor:
         return data.ids[data.validation_rows]
     first = data.first_stored_id + data.n_stored
     return torch.arange(first, id_range(data), device=data.ids.device)
+
+
+def not_held_out(data: SemiData) -> str:
+    """Return a sentence if nearly all validation rows are also labelled training rows, else "".
+
+    Rows that a draw holds out are never labelled, so only a separate part is compared, by value.
+    Fewer equal rows are no mistake: some tables have few distinct rows.
+
+    >>> x, y = torch.arange(8.0)[:, None], torch.tensor([0, 1] * 4)
+    >>> not_held_out(SemiData(x, y, validation=(x[:4], y[:4])))[:46]
+    '4 of the 4 validation rows are also labelled t'
+    >>> not_held_out(SemiData(x[4:], y[4:], validation=(x[:4], y[:4])))
+    ''
+    """
+    part, known = data.validation, data.labelled_rows
+    if part is None or len(data.validation_rows):
+        return ""
+    shared = shared_rows(data.x[known], data.y[known], *part)
+    if not NEARLY_ALL * len(part.y) <= shared <= len(known):  # more than there are: equal by chance
+        return ""
+    return (
+        f"{shared} of the {len(part.y)} validation rows are also labelled training rows: metrics, "
+        "select, lam_opt and an online λ need rows that are not trained on. Hold rows out with "
+        "draw_labels(..., n_validation=...), or remove them from x."
+    )
 
 
 def watched(
@@ -117,7 +147,7 @@ def _weighted_lambda(loss: Tensor, h: Tensor, data: SemiData) -> float | None:
 
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return every metric that a model can be selected by, from logits (n, classes)."""
-    metrics = metrics_from_logits(logits, y)
+    metrics = metrics_of_outputs(logits, y)
     return {name: getattr(metrics, name) for name in METRICS}
 
 

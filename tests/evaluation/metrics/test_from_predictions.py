@@ -253,3 +253,20 @@ def test_a_model_of_probabilities_is_warned_of() -> None:
     right = evaluate(nn.Identity(), x, y)  # no warning, which would be an error here
     assert evaluate(nn.LogSoftmax(1), x, y).cross_entropy == pytest.approx(right.cross_entropy)
     assert wrong.cross_entropy != pytest.approx(right.cross_entropy, rel=0.01)
+
+
+def test_probabilities_given_as_logits_are_warned_of_once() -> None:
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(20) % 3
+    for given in (x.softmax(1), x.softmax(1).numpy(), x.softmax(1).tolist()):
+        with pytest.warns(UserWarning, match="use metrics_from_probabilities") as told:
+            metrics_from_logits(given, y)
+        assert [warning.filename for warning in told] == [__file__]
+    with pytest.warns(UserWarning, match="probabilities") as told:
+        evaluate(nn.Softmax(1), x, y)
+    assert len(told) == 1
+    # A warning would be an error here: log-odds of 1, log-probabilities, a single row.
+    metrics_from_logits(torch.ones(20, 1), y % 2)
+    metrics_from_logits(torch.ones(20), y % 2)
+    metrics_from_logits(x.log_softmax(1), y)
+    metrics_from_logits(x.softmax(1)[:1], y[:1])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from dessl import StreamingMetrics
+from dessl import StreamingMetrics, evaluate, metrics_from_logits
 from dessl.evaluation import holm, mean_interval
 from dessl.evaluation.debiased import estimate_metric
 from dessl.evaluation.metrics.predictions import (
@@ -103,6 +103,30 @@ def test_empty_predictions_are_refused(checked):
 def test_one_logit_stands_for_two_classes(logits):
     p = checked_logits(logits).softmax(1)
     assert torch.allclose(p[:, 1], torch.tensor([-1.0, 2.0], dtype=torch.float64).sigmoid())
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        torch.tensor([0, 1]),
+        torch.tensor([True, False]),
+        np.array([0, 1], dtype=np.uint8),
+        [False, True],
+        [[0, 1], [1, 0]],
+        torch.tensor([[0], [1]], dtype=torch.int8),
+    ],
+)
+def test_class_numbers_are_no_logits(classes):
+    message = r"floating-point numbers; got .*(int|bool).* class numbers, .*: pass the logits"
+    y = torch.tensor([0, 1])
+    for use in (
+        checked_logits,
+        lambda given: metrics_from_logits(given, y),
+        lambda given: StreamingMetrics(2, inputs="logits").update(given, y),
+        lambda given: evaluate(lambda x: torch.as_tensor(given)[: len(x)], torch.zeros(2, 1), y),
+    ):
+        with pytest.raises(TypeError, match=message):
+            use(classes)
 
 
 @pytest.mark.parametrize(

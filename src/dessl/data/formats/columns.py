@@ -52,6 +52,8 @@ class NumericColumn:
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
         boolean: Whether they were all 0 or 1 then. If so, true and false are read as 1 and 0; in
             any other column of numbers they are an error.
+        low: Smallest observed value; None in encodings saved by older versions.
+        high: Largest observed value.
     """
 
     name: str
@@ -61,6 +63,8 @@ class NumericColumn:
     indicator: bool
     decimal_comma: bool = False
     boolean: bool = False
+    low: float | None = None
+    high: float | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -69,16 +73,20 @@ class NumericColumn:
 
     def features(self, table: Table) -> ColumnFeatures:
         """(n, 1 or 2); decimals may have a point or a comma, whichever this table uses."""
-        column, known = table.columns[self.name], self.decimal_comma
-        if self.boolean:
-            column = _booleans_as_numbers(column)
-        comma = has_decimal_comma(column)
-        values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
+        values = self.values(table)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
             return ColumnFeatures(np.stack([centred, missing], axis=1), 0)
         return ColumnFeatures(centred[:, None], int(missing.sum()))
+
+    def values(self, table: Table) -> NDArray[np.float64]:
+        """The column's numbers in a table, (n,), NaN for missing ones."""
+        column, known = table.columns[self.name], self.decimal_comma
+        if self.boolean:
+            column = _booleans_as_numbers(column)
+        comma = has_decimal_comma(column)
+        return numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
 
 
 @dataclass(frozen=True)

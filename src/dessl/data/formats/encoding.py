@@ -209,6 +209,8 @@ def _column(entries: Any) -> EncodedColumn:
         return TextColumn.from_dict(values)
     for name in {"median", "mean", "scale"} & set(values):
         values[name] = _number(values[name])
+    for name in {"low", "high"} & set(values):
+        values[name] = None if values[name] is None else _number(values[name])
     if kind == "numeric" and values["scale"] <= 0:
         raise ValueError(f"scale {values['scale']}")
     if kind == "categorical":

@@ -1,5 +1,6 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
+import itertools
 import math
 import shlex
 import warnings
@@ -33,6 +34,7 @@ from dessl.data.formats.columns import (
 )
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
+from dessl.data.formats.far_values import far_value, warn_of_far_values, warn_of_outside
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, is_csv, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
@@ -152,7 +154,9 @@ def read_new_table(
         max_bytes=max_bytes,
     )
     _warn_of_empty_columns(table, encoding)
-    return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+    data = encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
+    warn_of_outside(table.without(encoding.missing), encoding.columns, stacklevel=2)
+    return data
 
 
 def _warn_of_empty_columns(table: Table, encoding: TableEncoding) -> None:
@@ -232,6 +236,11 @@ def fit_encoding(
             got=reasons or "none",
             do="Add features to the table.",
         )
+    numeric = [column for column in columns if isinstance(column, NumericColumn)]
+    values = {column.name: column.values(table) for column in numeric if not column.boolean}
+    far = {name: far_value(its[~np.isnan(its)]) for name, its in values.items()}
+    if found := {name: one for name, one in far.items() if one is not None}:
+        warn_of_far_values(table, found, stacklevel=3)
     _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(
@@ -286,12 +295,13 @@ def how_to_silence(names: Collection[str]) -> str:
 def _check_named(
     table: Table, label: str, categorical: Collection[str], ignore: Collection[str]
 ) -> None:
-    twice = {label}.intersection((*categorical, *ignore)) | set(categorical).intersection(ignore)
-    if twice:
-        raise ValueError(
-            f"label, categorical and ignore must name different columns; {quoted(min(twice))} is "
-            "in two of them. Name it once."
-        )
+    lists = {"label": [label], "categorical": categorical, "ignore": ignore}
+    for (one, its), (other, theirs) in itertools.combinations(lists.items(), 2):
+        if twice := set(its).intersection(theirs):
+            raise ValueError(
+                f"label, categorical and ignore must name different columns; {quoted(min(twice))} "
+                f"is in {one} and in {other}. Name it once."
+            )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
         if name not in names:
@@ -366,4 +376,5 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     unit = 1.0 if ORDINARY[0] < scale < ORDINARY[1] else 2.0 ** round(math.log2(scale))
     median = float(np.median(observed))
     boolean = bool(np.isin(observed, (0, 1)).all())
-    return NumericColumn(column.name, median, mean, unit, missing > 0, comma, boolean)
+    low, high = float(observed.min()), float(observed.max())
+    return NumericColumn(column.name, median, mean, unit, missing > 0, comma, boolean, low, high)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -53,6 +54,24 @@ def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> M
     >>> metrics.confusion
     tensor([[1, 1],
             [0, 1]])
+    """
+    values = checked_logits(logits)
+    one_logit = values.shape != np.shape(logits)
+    if not one_logit and look_like_probabilities(values):
+        warnings.warn(
+            "logits seem to be probabilities: they are at least 0 and add up to 1 in each row. "
+            "Softmax would be applied to them: use metrics_from_probabilities.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return metrics_of_outputs(logits, y, bins=bins)
+
+
+def metrics_of_outputs(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
+    """Return metrics of what :func:`predicted_logits` returned, which has warned of probabilities.
+
+    >>> metrics_of_outputs(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), [0, 0]).accuracy
+    0.5
     """
     scores = log_odds(checked_logits(logits))
     return _exact(logits, y, "logits", scores, ROUNDING, bins)
@@ -152,10 +171,7 @@ def predicted_logits(
 
 def warn_of_probabilities(logits: Tensor) -> None:
     """Warn if a model's outputs (n, classes) look like probabilities instead of logits."""
-    if logits.ndim != 2 or min(logits.shape) < 2 or not logits.is_floating_point():
-        return
-    sums = logits.double().sum(1)
-    if bool((logits >= 0).all() & ((sums - 1).abs() < SUM_OF_ONE).all()):
+    if look_like_probabilities(logits):
         warnings.warn(
             "the model seems to return probabilities: its outputs are at least 0 and add up to 1 "
             "in each row. Losses and metrics apply softmax themselves and would be wrong: remove "
@@ -163,6 +179,18 @@ def warn_of_probabilities(logits: Tensor) -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def look_like_probabilities(logits: Tensor) -> bool:
+    """Whether all entries are at least 0 and all rows, two or more, add up to 1.
+
+    >>> look_like_probabilities(torch.eye(2)), look_like_probabilities(torch.ones(2, 2))
+    (True, False)
+    """
+    if logits.ndim != 2 or min(logits.shape) < 2 or not logits.is_floating_point():
+        return False
+    sums = logits.double().sum(1)
+    return bool((logits >= 0).all() & ((sums - 1).abs() < SUM_OF_ONE).all())
 
 
 def evaluate(
@@ -193,10 +221,10 @@ def evaluate(
     1.0
     """
     logits = predicted_logits(model, x, batch_size=batch_size, transform=transform)
-    metrics = metrics_from_logits(logits, y, bins=bins)
+    metrics = metrics_of_outputs(logits, y, bins=bins)
     if validation is None:
         return metrics
     held_out = predicted_logits(model, validation[0], batch_size=batch_size, transform=transform)
     temperature = fitted_temperature(held_out, validation[1])
-    scaled = metrics_from_logits(temperature_scaled(logits, temperature), y, bins=bins)
+    scaled = metrics_of_outputs(temperature_scaled(logits, temperature), y, bins=bins)
     return dataclasses.replace(metrics, temperature=temperature, scaled=scaled)

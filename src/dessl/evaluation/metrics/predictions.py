@@ -51,7 +51,13 @@ def checked_logits(logits: ArrayLike) -> Tensor:
     Probabilities cannot be distinguished from small logits: they would go through a second softmax.
     Pass them to the functions that take ``probabilities``.
     """
-    values = _checks.float64("logits", logits, ndim=(1, 2))
+    raw = _checks.numbers("logits", logits)
+    if str(raw.dtype).removeprefix("torch.").startswith(("bool", "int", "uint")):
+        raise TypeError(
+            f"logits must be floating-point numbers; got {raw.dtype}. These look like class "
+            "numbers, which have no cross-entropy: pass the logits that they were computed from."
+        )
+    values = _checks.float64("logits", raw, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
         values = values.reshape(-1, 1)
         values = torch.cat([torch.zeros_like(values), values], dim=1)

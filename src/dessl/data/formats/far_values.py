@@ -1,0 +1,96 @@
+"""Numbers far from all others of their column: marks of missing cells, mistakes, other units."""
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl._checks import quoted
+from dessl.data.errors import few
+from dessl.data.formats.columns import NumericColumn
+from dessl.data.formats.tables import Table
+
+REPEATED_BEYOND = 3  # ranges of all other values, for a value that occurs more than once
+SINGLE_BEYOND = 100
+OUTSIDE = 3  # ranges of the training values, for the values of a later table
+
+
+class Far(NamedTuple):
+    """A value far from the others of its column, how often it occurs, and where the others lie."""
+
+    value: float
+    cells: int
+    low: float
+    high: float
+
+
+def far_value(values: NDArray[np.float64]) -> Far | None:
+    """The smallest or the largest of numbers (n,) if it is far from all others, or None.
+
+    Far is three times the range of the others, or 100 times if it occurs only once.
+
+    >>> far_value(np.array([1.0, 2.0, 3.0, -999.0, -999.0]))
+    Far(value=-999.0, cells=2, low=1.0, high=3.0)
+    >>> far_value(np.array([1.0, 2.0, 3.0, 40.0]))
+    """
+    for value in (values.min(), values.max()):
+        others = values[values != value]
+        if not len(others):
+            return None
+        low, high, count = others.min(), others.max(), len(values) - len(others)
+        gap = max(low - value, value - high)
+        beyond = REPEATED_BEYOND if count > 1 else SINGLE_BEYOND
+        if high > low and gap > beyond * (high - low):
+            return Far(float(value), count, float(low), float(high))
+    return None
+
+
+def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) -> None:
+    """Warn about the far values of columns, by their names."""
+    repeated = {name: far for name, far in found.items() if far.cells > 1}
+    marks = list(dict.fromkeys(f"{far.value:g}" for far in repeated.values()))
+    texts = [
+        f"{far.value:g} in {far.cells:,} cell{'s' * (far.cells > 1)} of {quoted(name)}, all others "
+        f"from {far.low:g} to {far.high:g}"
+        for name, far in found.items()
+    ]
+    do = "Correct such cells, or empty them"
+    if marks:
+        options = " ".join(f"--missing={shlex.quote(mark)}" for mark in marks[:3])
+        do = f"If it marks missing cells, pass {options} (missing= in Python)"
+    warnings.warn(
+        f"{table.source}: numbers far from all others: {few(texts, most=3)}. {do}.",
+        UserWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def warn_of_outside(table: Table, columns: Sequence[object], *, stacklevel: int) -> None:
+    """Warn about numbers of a later table that lie far outside the range of the training data.
+
+    Args:
+        table: The table.
+        columns: The encoded columns; older encodings do not know their ranges.
+        stacklevel: As in ``warnings.warn``, counted from the caller.
+    """
+    texts = []
+    for column in columns:
+        if not isinstance(column, NumericColumn) or column.low is None or column.high is None:
+            continue
+        values, room = column.values(table), OUTSIDE * (column.high - column.low)
+        outside = values[(values < column.low - room) | (values > column.high + room)]
+        if len(outside):
+            texts.append(
+                f"{len(outside):,} of {len(values):,} in {quoted(column.name)}, such as "
+                f"{outside[0]:g} (training: {column.low:g} to {column.high:g})"
+            )
+    if texts:
+        warnings.warn(
+            f"{table.source}: numbers far outside the range of the training data: "
+            f"{few(texts, most=3)}. Predictions for such rows are not reliable: check the units.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
