@@ -15,23 +15,15 @@ from torch import Tensor
 from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
-from dessl.evaluation.statistics.multiple import holm
 from dessl.evaluation.verdict import shown_p
-from dessl.safety.answers import FoldAnswers, fold_answers
-from dessl.safety.class_test import class_test
-from dessl.safety.columns import Columns, Sampled, columns_of, groups_of_rows, sampled_rows
+from dessl.safety.answers import fold_answers
+from dessl.safety.columns import Sampled, columns_of, groups_of_rows, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
 from dessl.safety.giveaways import Giveaway, giveaway_reasons, giveaways_in
 from dessl.safety.labels import LabelFacts, label_facts
 from dessl.safety.leaks import CopyFacts, copies_in
-from dessl.safety.two_samples import (
-    LEAST_ROWS,
-    ColumnShift,
-    Floats,
-    classifier_test,
-    column_tests,
-    output_tests,
-)
+from dessl.safety.missingness import Missingness, missingness
+from dessl.safety.two_samples import LEAST_ROWS, ColumnShift
 from dessl.training.threads import one_thread
 
 Outcome = Literal["use it", "use it with care", "do not use it", "no unlabelled rows"]
@@ -40,26 +32,8 @@ CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
 LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
 FEW_LABELS = 30
 FEW_GROUPS = 10  # with a label
-SHOWN = 5  # columns
 LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
 LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
-
-
-@dataclass(frozen=True)
-class Missingness:
-    """One test of whether labels are missing completely at random.
-
-    Attributes:
-        test: Its name.
-        p_value: p-value of this test alone.
-        corrected: p-value corrected for the number of tests (Holm).
-        finding: What it found, in words.
-    """
-
-    test: str
-    p_value: float
-    corrected: float
-    finding: str
 
 
 @dataclass(frozen=True)
@@ -221,7 +195,7 @@ def audit(
             answers = fold_answers(
                 columns.values, y, sample.labelled, data.n_classes, groups=sample.groups, seed=seed
             )
-        found = _missingness(data, sample, columns, answers, y, seed=seed)
+        found = missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
     units = None if sample.groups is None else sample.groups[:n_known]
     labelled_groups = 0 if of_rows is None else len(torch.unique(of_rows[data.labelled_rows.cpu()]))
@@ -261,80 +235,6 @@ def audit(
 def _several_groups(sample: Sampled) -> bool:
     """Whether a model can be trained on labels of other groups than the one it predicts."""
     return sample.groups is None or len(np.unique(sample.groups[sample.labelled])) > 1
-
-
-def _missingness(
-    data: SemiData,
-    sample: Sampled,
-    columns: Columns,
-    answers: FoldAnswers | None,
-    y: Tensor,
-    *,
-    seed: int,
-) -> dict[str, Any]:
-    """All tests of MCAR, or none if there are too few rows."""
-    nothing: dict[str, Any] = {
-        "tests": (), "columns": (), "auc": float("nan"), "class_propensity": (),
-    }  # fmt: skip
-    n_l, n_u = int(sample.labelled.sum()), int((~sample.labelled).sum())
-    if min(n_l, n_u) < LEAST_ROWS:
-        return nothing
-    groups = sample.groups
-    by = classifier_test(columns.values, sample.labelled, groups=groups, seed=seed)
-    shifts = column_tests(
-        columns.values.numpy(), sample.labelled, columns.names, groups=groups, seed=seed
-    )
-    shifts = tuple(sorted(shifts, key=lambda one: (one.p_value, -abs(one.auc - 0.5))))
-    made = [
-        ("labelled vs unlabelled rows", by.p_value,
-         f"A classifier tells them apart with AUC {by.auc:.2f}; 0.5 is chance."),
-        ("column by column", shifts[0].p_value, _column_words(shifts[0])),
-    ]  # fmt: skip
-    propensity: tuple[float, ...] = ()
-    if answers is not None:
-        outputs = output_tests(
-            answers.log_p, sample.labelled, answers.folds, data.class_names,
-            groups=groups, seed=seed,
-        )  # fmt: skip
-        worst = min(outputs, key=lambda one: one.p_value)
-        made.append(("model outputs", worst.p_value, _column_words(worst)))
-        if (classes := class_test(answers.log_p, y, sample.labelled)) is not None:
-            scale = _scale(data, n_l, n_u)
-            propensity = tuple(_rescaled(classes.propensity, scale).tolist())
-            shown = [share for share in propensity if share == share]
-            if groups is None:  # its likelihood takes rows as independent
-                made.append(
-                    ("labelling probability by class", classes.p_value,
-                     f"Estimates range from {min(shown):.3g} to {max(shown):.3g}.")
-                )  # fmt: skip
-    corrected = holm([p for _, p, _ in made])
-    tests = tuple(
-        Missingness(name, p, float(c), words)
-        for (name, p, words), c in zip(made, corrected, strict=True)
-    )
-    return {
-        "tests": tests,
-        "columns": shifts[:SHOWN],
-        "auc": by.auc,
-        "class_propensity": propensity,
-    }
-
-
-def _scale(data: SemiData, n_l: int, n_u: int) -> tuple[float, float]:
-    """How many rows each sampled labelled and unlabelled row represents."""
-    return data.n_labelled / n_l, data.n_unlabelled / n_u
-
-
-def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
-    """Propensities in the whole data, computed from those in a sample of its rows."""
-    known, unknown = scale[0] * phi, scale[1] * (1 - phi)
-    found: Floats = known / (known + unknown)
-    return found
-
-
-def _column_words(shift: ColumnShift) -> str:
-    what = "differs most in spread" if shift.spread else "differs most"
-    return f"{shift.name} {what}: AUC {shift.auc:.2f}."
 
 
 def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[str], list[str]]:
