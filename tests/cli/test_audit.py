@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dessl.cli.main import main
@@ -111,3 +112,34 @@ def test_fit_and_audit_say_the_same_of_one_table(
     run(*command, "--out", str(tmp_path / "some"), "--labels", "40")
     found = json.loads(capsys.readouterr().out)["audit"]
     assert (found["labelled"], found["unlabelled"]) == (40, 260)
+
+
+def test_tests_of_patients_exchange_patients(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator = np.random.default_rng(0)
+    means, known = generator.normal(size=40), generator.permutation(40) < 20
+    lines = ["patient,pulse,age,sick"]
+    for patient in range(40):
+        for _ in range(6):
+            pulse, age = means[patient] + 0.1 * generator.normal(size=2)
+            label = ("yes" if means[patient] > 0 else "no") if known[patient] else ""
+            lines.append(f"P{patient},{pulse:.4f},{age:.4f},{label}")
+    path = tmp_path / "visits.csv"
+    path.write_text("\n".join(lines))
+    run("audit", str(path), "--label", "sick", "--cheap", "--json", "--ignore", "patient")
+    assert json.loads(capsys.readouterr().out)["outcome"] != "use it"
+    run("audit", str(path), "--label", "sick", "--cheap", "--json", "--group", "patient")
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert "40 groups by 'patient', 20 of them with a label." in said.err
+    assert (found["outcome"], found["groups"], len(found["tests"])) == ("use it", 40, 3)
+    run("audit", str(path), "--label", "sick", "--cheap", "--group", "patient")
+    assert "The tests exchange whole groups: 40, 20 of them with a label." in " ".join(
+        capsys.readouterr().out.split()
+    )
+    few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--json")
+    out = tmp_path / "run"
+    run("fit", str(path), "--label", "sick", "--out", str(out), "--group", "patient", *few)
+    audited = json.loads((out / "facts.json").read_text())["audit"]
+    assert audited["tests"] == found["tests"]

@@ -116,6 +116,36 @@ def allows_for_groups(cli: Cli, run: Path, folder: Path) -> None:
     assert "Note: old has labels of fewer than 3 groups: skipped." in err
 
 
+def test_groups_and_propensities_of_the_run_are_not_forgotten(cli: Cli, tmp_path: Path) -> None:
+    run = trained(cli, tmp_path)
+    options = run / "training" / "options.json"
+    identity = json.loads(options.read_text())
+    identity["options"] |= {"group": "patient", "propensity": "chance"}
+    options.write_text(json.dumps(identity))
+    head, *rows = write_rows(tmp_path / "once.csv", 60, 2, 0.6).read_text().splitlines()
+    visits = tmp_path / "visits.csv"
+    lines = [f"{row},P{number}" for number, row in enumerate(rows) for _ in range(3)]
+    visits.write_text("\n".join([f"{head},patient", *lines]) + "\n", encoding="utf-8")
+    asked = ("evaluate", run, visits, "--metric", "accuracy", "--json")
+    code, shown, err = cli(*asked)
+    assert code == 0, err
+    _, told, _ = cli(*asked, "--group", "patient")
+    assert json.loads(shown) == json.loads(told)
+    assert json.loads(shown)["estimates"]["accuracy"]["n_groups"]
+    said = " ".join(err.split())
+    assert "Note: rows are grouped by 'patient', as in the run." in said
+    assert "the run was fitted with --propensity chance, but here" in said
+    assert "--propensity chance" not in cli(*asked, "--propensity", "chance")[2]
+    code, shown, err = cli("evaluate", run, tmp_path / "once.csv", "--json")
+    assert "has no such column: rows are taken as independent" in " ".join(err.split())
+    assert json.loads(shown)["estimates"]["accuracy"]["n_groups"] is None
+    two = tmp_path / "two.csv"
+    two.write_text("\n".join([f"{head},patient", *(f"{row},{len(row) % 2}" for row in rows)]))
+    code, shown, err = cli("evaluate", run, two, "--json")
+    assert code == 0, err
+    assert "too few groups for an interval that allows for them" in " ".join(err.split())
+
+
 def names_the_class(cli: Cli, run: Path, new: Path) -> None:
     """With two classes, the second is the default; only the metrics asked for are shown."""
     second = load_model(run / "model").class_names[1]

@@ -26,7 +26,7 @@ from dessl.cli.output import show_run
 from dessl.evaluation.verdict import MARGIN, no_verdict, not_used
 from dessl.recipes import defaults, strong, which_teachers
 from dessl.recipes.defaults import NETWORKS
-from dessl.results.facts import ModelFacts, read_facts
+from dessl.results.facts import ModelFacts, RunFacts, read_facts
 from dessl.results.trial import trial_facts
 from dessl.saved import load_model
 
@@ -90,6 +90,14 @@ def test_groups_are_held_out_together_so_that_patients_are_not_recognised(
     (first, *_) = read_facts(tmp_path / "groups").estimates
     assert first.n_groups is not None
     assert first.n_labelled == 2 * first.n_groups  # both labels of each patient count
+    facts = read_facts(tmp_path / "groups")
+    assert {one.n_groups for one in facts.comparisons} <= {first.n_groups}
+    assert facts.pool is None or facts.pool.n == 2 * (facts.pool.n_groups or 0)
+    entries = facts.as_dict()  # as older versions wrote it
+    for one in (*entries["comparisons"], entries["pool"] or {}, entries["audit"]):
+        for name in ("n_groups", "groups", "labelled_groups"):
+            one.pop(name, None)
+    assert RunFacts.from_dict(entries).audit is not None
     report = (tmp_path / "groups" / "report.html").read_text(encoding="utf-8")
     assert f"labelled ones of {first.n_groups} groups that count as units" in report
     test = write_patients(tmp_path / "test.csv", seed=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -77,3 +78,26 @@ def test_bad_options_are_said_in_a_line(
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_plan_of_patients_is_in_patients(cli: Cli, tmp_path: Path) -> None:
+    random, lines = np.random.default_rng(0), ["patient,pulse,age,sick"]
+    for patient in range(30):
+        pulse, sick = random.normal(size=2)
+        label = ("yes" if pulse + sick > 0 else "no") if patient < 12 else ""
+        lines += [f"P{patient},{pulse + visit / 100:.3f},{visit},{label}" for visit in range(4)]
+    path, out = tmp_path / "visits.csv", tmp_path / "next.csv"
+    path.write_text("\n".join(lines))
+    asked = ("plan", path, "--label", "sick", "--group", "patient", "--width", 0.1)
+    code, text, err = cli(*asked, "--rows", 12, "--out", out)
+    assert code == 0, err
+    assert "30 groups by 'patient', 12 of them with a label." in err
+    assert "They must be of new groups" in text
+    assert "12 rows of 3 groups to label" in " ".join(text.split())
+    assert "pass --propensity propensity and --group patient." in " ".join(text.split())
+    next_rows = csv.DictReader(out.read_text().splitlines())
+    chosen = {int(row["row"]) // 4 for row in next_rows if row["label_next"]}
+    assert len(chosen) == 3
+    assert min(chosen) >= 12
+    plan = json.loads(cli(*asked, "--json").out)["plan"]
+    assert plan["needed_groups"] == -(-plan["needed_with_unlabelled"] // 4)

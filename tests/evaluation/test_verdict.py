@@ -1,5 +1,6 @@
 """Five outcomes that the interval and the margin decide, and the labels that would decide more."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 from dessl.evaluation.verdict import (
     MARGIN,
     OUTCOMES,
+    OVER_GROUPS,
     OVER_ROWS,
     OVER_SEEDS,
     Comparison,
@@ -125,6 +127,30 @@ def test_what_is_needed_is_in_labels_or_seeds_and_counts_those_held_out() -> Non
     assert 5 * alone.needed <= fifth.needed < 5.6 * alone.needed
     assert f"{alone.needed:,} of them held out" in fifth.sentence
     assert verdict(comparison("brier", 0.02, 0.03)).needed is None
+
+
+def test_with_groups_what_is_needed_is_new_groups() -> None:
+    error, n_groups = 0.03, 9
+    half = float(stats.t.ppf(0.975, n_groups - 1)) * error  # that of 9 groups, not of 72 labels
+    one = Comparison(
+        "brier", "Ours", "complete case", -0.02, -0.02 - half, -0.02 + half, 0.4, 0.95,
+        OVER_GROUPS, 72, n_groups=n_groups,
+    )  # fmt: skip
+    as_labels = dataclasses.replace(one, n=n_groups, n_groups=None)
+    assert one.needed() == as_labels.needed()
+    more = one.needed()
+    assert more is not None
+    n = n_groups + more
+    assert decided(-0.02, np.array([error * (9 / n) ** 0.5]), np.array([n]), MARGIN, 0.975) >= 0.8
+    found = verdict(one)
+    assert (found.needed_groups, found.needed) == (160, 1300)  # 8 labels each, rounded up
+    assert more == 160
+    assert "72 held-out labels of 9 groups; lower is better" in found.sentence
+    assert "About 160 more groups (about 1,300 labels) would settle it" in found.sentence
+    assert "more labels of the same groups would not." in found.sentence
+    fifth = verdict(one, share=0.2)
+    assert fifth.needed_groups == 5 * more
+    assert f"labels), {more:,} of the groups held out, would settle it" in fifth.sentence
 
 
 def test_where_no_number_of_labels_decides_it_is_said() -> None:

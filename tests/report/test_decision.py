@@ -79,6 +79,21 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
     assert "About 180 more held-out labels would halve" in found  # four times 60, less 60
 
 
+def test_labels_needed_of_groups_are_those_of_new_groups(judged: RunFacts) -> None:
+    estimates = tuple(dataclasses.replace(one, n_groups=12) for one in judged.estimates)
+    found = Verdict("cannot tell yet", "As it was.", 0.01, 870, 110)
+    facts = dataclasses.replace(judged, estimates=estimates, verdict=found, comparisons=())
+    assert more_labels(facts) == (
+        "About 870 more held-out labels of 110 new groups would settle the comparison with the "
+        "complete case. About 180 more held-out labels of 36 new groups would halve the width of "
+        "the accuracy interval."
+    )
+    fifth = dataclasses.replace(facts, settings={**facts.settings, "hold_out": 0.2})
+    assert "About 900 more labels of 180 new groups (36 of the groups held out)" in more_labels(
+        fifth
+    )
+
+
 def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
     again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
     assert "retrained on all 100 labels after the evaluation" in decision(again)

@@ -41,6 +41,15 @@ def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> No
     assert "&lt;b&gt;mine&lt;/b&gt;" in page
 
 
+def test_labels_of_groups_are_counted_as_labels(facts: RunFacts) -> None:
+    grouped = dataclasses.replace(POOL, n=248, n_groups=31)
+    page = report_html([dataclasses.replace(facts, pool=grouped)])
+    assert "From 248 labels of 31 groups, each predicted by" in text_of(page)
+    assert grouped.verdict.startswith("On 248 held-out labels of 31 groups, the cross-entropy")
+    older = {name: entry for name, entry in POOL.as_dict().items() if name != "n_groups"}
+    assert PoolReport.from_dict(older) == POOL
+
+
 def test_words_follow_the_interval() -> None:
     assert "clearly lowered" in unlabelled_effect(POOL)
     worse = dataclasses.replace(POOL, unlabelled=Gain(-0.05, 0.02))

@@ -42,6 +42,49 @@ def test_shifted_rows_are_not_to_be_used_and_propensities_change_that() -> None:
     assert weighed.outcome == "use it with care"
 
 
+def patients(seed: int, *, shift: float = 0.0) -> tuple[SemiData, torch.Tensor]:
+    """Eight rows of each of 80 patients, half of whom are labelled with all their rows."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = torch.arange(80).repeat_interleave(8)
+    ill = torch.randint(2, (80,), generator=generator)
+    means = torch.randn(80, 6, generator=generator) + ill[:, None]
+    x = means[groups] + 0.4 * torch.randn(640, 6, generator=generator)
+    chance = torch.rand(80, generator=generator) + shift * means[:, 0]
+    labelled = (chance.argsort().argsort() < 40)[groups]
+    return SemiData(x, torch.where(labelled, ill[groups], -1)), groups
+
+
+def test_patients_labelled_at_random_can_be_used() -> None:
+    outcomes = []
+    for seed in range(12):
+        data, groups = patients(seed)
+        outcomes.append(audit(data, groups=groups, cheap=True).outcome)
+    assert outcomes.count("use it") >= 10
+    assert audit(data, cheap=True).outcome == "do not use it"  # of rows, they are no random sample
+
+
+def test_patients_labelled_by_a_column_are_not_to_be_used() -> None:
+    data, groups = patients(0, shift=1.0)
+    found = audit(data, groups=groups.tolist(), cheap=True)
+    assert found.outcome == "do not use it"
+    assert (found.groups, found.labelled_groups) == (80, 40)
+    assert len(found.tests) == 3  # the likelihood takes rows as independent
+    assert len(found.class_propensity) == 2
+    assert "whole groups: 80, 40 of them with a label." in str(found)
+    assert read_as(Audit, json.loads(json.dumps(found.as_dict()))) == found
+    data.groups = groups
+    assert audit(data, cheap=True).tests == found.tests
+
+
+def test_two_groups_are_too_few_to_find_anything(tmp_path: Path) -> None:
+    x, y = clean()
+    found = audit(SemiData(x, y), groups=(torch.arange(500) < 100).long(), teachers=("kernel",))
+    assert all(one.p_value > 0.3 for one in found.tests)
+    assert "so few that only large differences are found" in found.exchanged
+    write_audit(tmp_path / "audit.html", found)
+    assert found.exchanged in (tmp_path / "audit.html").read_text(encoding="utf-8")
+
+
 def test_leaks_coverage_and_few_labels_are_said(tmp_path: Path) -> None:
     x, y = clean(n_l=20)
     test = (x[:4].clone(), y[:4])

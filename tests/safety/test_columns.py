@@ -58,11 +58,36 @@ def test_half_of_the_sample_is_labelled_where_there_are_enough(
 ) -> None:
     y = torch.tensor([*(k % 2 for k in range(n_labelled)), *[-1] * n_unlabelled])
     data = SemiData(torch.rand(len(y), 2), y)
-    rows, labelled = sampled_rows(data, most=most, seed=3)
+    rows, labelled, _ = sampled_rows(data, most=most, seed=3)
     assert (int(labelled.sum()), int((~labelled).sum())) == taken
     assert len(set(rows.tolist())) == len(rows)
     assert ((y[rows] >= 0).numpy() == labelled).all()
     assert torch.equal(rows, sampled_rows(data, most=most, seed=3).rows)
+
+
+def test_a_sample_of_groups_is_of_whole_groups_half_of_them_labelled() -> None:
+    groups = torch.arange(40).repeat_interleave(10)
+    y = torch.where(groups < 15, groups % 2, -1)
+    rows, labelled, numbers = sampled_rows(
+        SemiData(torch.rand(400, 2), y), groups=groups, most=200, seed=1
+    )
+    assert numbers is not None
+    assert np.bincount(numbers)[np.unique(numbers)].tolist() == [10] * 20
+    assert labelled.sum() == 100
+    assert (groups[rows].numpy() == numbers).all()
+    assert ((y[rows] >= 0).numpy() == labelled).all()
+
+
+def test_large_groups_are_thinned_alike_whatever_their_labels() -> None:
+    groups = torch.arange(4).repeat_interleave(1000)
+    y = torch.where((groups == 0) | (torch.arange(4000) % 1000 < 3), 0, -1)
+    rows, labelled, numbers = sampled_rows(
+        SemiData(torch.rand(4000, 2), y, class_names=["a", "b"]), groups=groups, most=400
+    )
+    assert numbers is not None
+    assert np.bincount(numbers).tolist() == [100] * 4
+    assert np.bincount(numbers[labelled]).tolist() == [100, 3, 3, 3]  # labels are not thinned away
+    assert len(torch.unique(rows)) == 400
 
 
 def test_a_table_keeps_its_numbers_and_names() -> None:

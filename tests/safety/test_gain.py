@@ -40,3 +40,24 @@ def test_rho_is_pearson_s_and_the_ratio_is_the_theory_s() -> None:
     a, b = np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.5, 1.5, 2.5, 2.0])
     rho = correlated(torch.from_numpy(a), torch.from_numpy(b)).value
     assert rho == pytest.approx(stats.pearsonr(a, b).statistic)
+
+
+def test_copies_of_rows_in_one_group_tell_no_more_than_one_row() -> None:
+    generator = torch.Generator().manual_seed(0)
+    loss = torch.rand(60, generator=generator)
+    h = loss + torch.rand(60, generator=generator)
+    once = correlated(loss, h)
+    units = np.arange(60).repeat(4)
+    found = correlated(loss.repeat_interleave(4), h.repeat_interleave(4), units)
+    assert tuple(found) == pytest.approx(tuple(once), abs=1e-5)
+
+
+def test_whole_groups_are_predicted_and_counted() -> None:
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.arange(20).repeat_interleave(5)
+    x = torch.randn(20, 3, generator=generator)[groups]  # five equal rows each
+    y = torch.randint(2, (20,), generator=generator)[groups]  # nothing to learn
+    found = gains(x, y, x[:0], 2, teachers=("trees",), groups=groups.numpy(), n_unlabelled=100)
+    for one in found:
+        assert one.worth_it == (abs(one.correlation) > 1 / 18**0.5)
+    assert {one.term for one in found} == {"entropy", "pseudo-label", "teacher trees"}

@@ -180,3 +180,11 @@ def test_it_is_listed_first_but_does_not_decide_alone(tmp_path: Path) -> None:
     assert leak.startswith("'outcome_code' gives the label away")
     assert missing.startswith("Labels are not missing at random")
     assert found.sentence == f"Do not use the unlabelled rows. {missing} {leak}"
+
+
+def test_a_column_of_few_groups_matches_their_classes_by_chance() -> None:
+    groups = torch.arange(8).repeat_interleave(6)
+    data = SemiData((groups % 2)[:, None].float(), groups % 2)
+    assert [one.rows for one in giveaways_in(data)] == [48]
+    assert giveaways_in(data, groups) == ()
+    assert [one.rows for one in giveaways_in(data, torch.arange(48) // 2)] == [48]

@@ -1,12 +1,14 @@
 """Labels needed, and draws whose recorded probabilities keep means unbiased."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from dessl.data import DataError, SemiData
-from dessl.safety.planner import _needed, design, next_rows, plan_labels, systematic
+from dessl.safety.planner import _needed, design_effect, next_rows, plan_labels
 from dessl.theory import risk_variance
 
 
@@ -54,20 +56,6 @@ def test_only_labels_that_are_held_out_count() -> None:
         plan_labels(data, width=0.1, share=0.0)
 
 
-def test_each_row_is_drawn_as_often_as_its_probability_says() -> None:
-    chances = design(np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 2.0, 0.1]), 3)
-    assert chances.sum() == pytest.approx(3)
-    assert (chances > 0).all()
-    assert (chances <= 1).all()
-    generator = np.random.default_rng(0)
-    counts = np.zeros(8)
-    for _ in range(4000):
-        rows = systematic(chances, generator)
-        assert len(rows) == 3
-        counts[rows] += 1
-    np.testing.assert_allclose(counts / 4000, chances, atol=0.035)
-
-
 def test_means_over_first_labels_and_rows_drawn_so_are_unbiased() -> None:
     """And more precise than if the first labels stood for themselves alone."""
     x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
@@ -100,6 +88,67 @@ def test_the_probabilities_of_all_rows_add_up_to_the_labels() -> None:
     assert float(drawn.propensity.sum()) == pytest.approx(data.n_labelled + 80, rel=0.1)
     data.propensity = torch.full((400,), 0.5, dtype=torch.float64)
     assert bool((next_rows(data, 80).propensity > 0.5).all())
+
+
+def in_groups(n_groups: int = 60, size: int = 5) -> tuple[SemiData, torch.Tensor]:
+    """Patients with equal rows, a third of them labelled."""
+    generator = torch.Generator().manual_seed(1)
+    groups = torch.arange(n_groups).repeat_interleave(size)
+    x = torch.randn(n_groups, 3, generator=generator)
+    y = (x[:, 0] + 0.8 * torch.randn(n_groups, generator=generator) > 0).long()
+    known = torch.arange(n_groups) < n_groups // 3
+    return SemiData(x[groups], torch.where(known, y, -1)[groups]), groups
+
+
+def test_equal_rows_of_a_group_count_as_one_label() -> None:
+    data, groups = in_groups()
+    plan = plan_labels(data, width=0.05, groups=groups)
+    assert plan.design_effect == pytest.approx(5.0)
+    plain = (stats.norm.ppf(0.975) * plan.deviation / 0.05) ** 2
+    assert plan.needed == math.ceil(5 * plain)
+    assert plan.labelled_groups == 20
+    assert plan.needed_groups == math.ceil(plan.needed_with_unlabelled / 5)
+    assert plan.needed_groups_in_total == math.ceil(plan.needed_in_total / 5)
+    assert f"test labels of {plan.needed_groups:,} groups are needed" in plan.sentence
+    assert "They must be of new groups" in plan.sentence
+    assert "The data has only 60 groups: collect more." in plan.sentence
+    data.groups = groups
+    assert plan_labels(data, width=0.05) == plan
+
+
+def test_independent_rows_in_groups_need_hardly_more_labels() -> None:
+    generator = torch.Generator().manual_seed(2)
+    loss = torch.randn(4000, generator=generator)
+    assert design_effect(loss, np.arange(4000) // 10) == pytest.approx(1.0, abs=0.15)
+    shared = loss[:400].repeat_interleave(10)
+    mixed = shared + torch.randn(4000, generator=generator)  # r = 1/2
+    assert design_effect(mixed, np.arange(4000) // 10) == pytest.approx(5.5, rel=0.1)
+    assert design_effect(loss, np.arange(4000)) == 1.0
+
+
+def test_whole_groups_are_drawn_as_often_as_their_probability_says() -> None:
+    data, groups = in_groups()
+    often = torch.zeros(300)
+    for seed in range(150):
+        drawn = next_rows(data, 50, groups=groups, seed=seed)
+        assert abs(len(drawn.rows) - 50) <= 5
+        sizes = groups[drawn.rows].bincount(minlength=60)
+        assert set(sizes.tolist()) == {0, 5}
+        assert torch.equal(drawn.propensity.view(60, 5), drawn.propensity[::5, None].expand(60, 5))
+        chances = (drawn.propensity - 1 / 3) / (2 / 3)
+        often[drawn.rows] += 1
+        often[100:] -= chances[100:]
+    assert float(often[100:].abs().max()) / 150 < 0.15
+    assert abs(float(often[100:].mean())) / 150 < 0.01
+
+
+def test_labels_of_two_groups_are_too_few_to_plan_with() -> None:
+    data, groups = in_groups()
+    two = torch.where(groups < 20, groups % 2, groups)
+    with pytest.raises(
+        DataError, match="labels of at least 3 groups, to plan with; got those of 2"
+    ):
+        plan_labels(data, width=0.05, groups=two)
 
 
 def test_what_cannot_be_planned_is_refused() -> None:

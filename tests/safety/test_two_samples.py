@@ -8,7 +8,6 @@ from scipy import stats
 from dessl.safety.answers import fold_answers
 from dessl.safety.two_samples import (
     auc,
-    choices,
     classifier_test,
     column_tests,
     max_test,
@@ -21,14 +20,6 @@ def rows(n: int = 300, n_l: int = 80, seed: int = 0) -> tuple[torch.Tensor, np.n
     generator = np.random.default_rng(seed)
     x = torch.from_numpy(generator.normal(size=(n, 3))).float()
     return x, np.arange(n) < n_l
-
-
-def test_choices_within_strata_keep_each_stratum_s_number_of_labels() -> None:
-    labelled, strata = np.array([1, 1, 0, 0, 0, 1], bool), np.array([0, 0, 0, 1, 1, 1])
-    drawn = choices(labelled, permutations=50, strata=strata)
-    assert (drawn[:, :3].sum(1) == 2).all()
-    assert (drawn[:, 3:].sum(1) == 1).all()
-    assert len(np.unique(drawn[1:], axis=0)) == 9  # 3 × 3 choices, all of them drawn
 
 
 def test_the_largest_statistic_is_compared_with_the_largest() -> None:

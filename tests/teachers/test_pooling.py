@@ -192,7 +192,13 @@ def test_a_row_repeated_counts_as_one_label(moons: tuple, blobs: Callable) -> No
     four = pooled(copied, folds.repeat(4), nothing_known(160), constant, groups=groups,
                   teachers=["graph"]).report  # fmt: skip
     assert four.n == one.n == 40
+    assert four.n_groups is None
     assert four.total.standard_error == pytest.approx(one.total.standard_error, rel=0.5)
+    copied.groups = torch.cat([groups, 40 + torch.arange(len(copied) - 160)])
+    told = pooled(copied, folds.repeat(4), nothing_known(160), constant, groups=groups,
+                  teachers=["graph"]).report  # fmt: skip
+    assert (told.n, told.n_groups) == (160, 40)
+    assert told.total == four.total
 
 
 def test_the_comparison_counts_what_the_anchor_gains_by_its_networks_together(

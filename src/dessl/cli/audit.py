@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 Label = Annotated[str | None, Option(help="Column with the labels, for a table.")]
 TestFile = Annotated[str | None, Option(help="File of test rows, to check for duplicates of DATA.")]
+Group = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient's: the tests then "
+        "ask which groups have labels.",
+    ),
+]
 Cheap = Annotated[
     bool, Option(help="Skip the slow checks: near duplicates, suspicious labels, possible gains.")
 ]
@@ -43,6 +51,7 @@ def audit(
     missing: Missing = None,
     skip_damaged: SkipDamaged = False,
     test_file: TestFile = None,
+    group: Group = None,
     cheap: Cheap = False,
     out: Out = None,
     seed: Seed = 0,
@@ -58,9 +67,12 @@ def audit(
     Example: dessl audit people.csv --label outcome
 
     Example: dessl audit scans/ --out audit.html
+
+    Example: dessl audit visits.csv --label outcome --group patient
     """
     import torch
 
+    from dessl.cli.columns import announced_groups, ignored
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.output import noted_warnings, say, show_json
     from dessl.cli.sources import training_data
@@ -69,11 +81,16 @@ def audit(
 
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out must be an .html file; got {out}. For JSON, pass --json.")
+    reading = Reading.of(sheet, encoding, missing)
+    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
+    dropped = ignored(data, columns)
     with noted_warnings():
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
+            data, label=label, ignore=dropped,
+            categorical=categorical or (), size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
+        if group is not None:
+            rows.groups = announced_groups(data, group, rows.y >= 0, reading=reading)
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.
@@ -106,6 +123,8 @@ def _show(found: "Audit") -> None:
         for one in found.tests:
             table.add_row(one.test, *map(short_p, (one.p_value, one.corrected)), one.finding)
         console.print(table)
+        if found.groups:
+            show(found.exchanged)
     if found.gains:
         table = Table(title=Text(f"Possible gain with {found.labelled} labels"))
         for heading in ("term", "ρ", "95 % interval", "remaining variance", "equivalent labels"):

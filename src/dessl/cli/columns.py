@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.options import AS_IT_IS, Reading
+from dessl.cli.output import say
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import few
@@ -49,6 +50,23 @@ def group_names(
 def group_numbers(source: str, name: str, n_rows: int, *, reading: Reading = AS_IT_IS) -> Tensor:
     """A number for each row, (n,), the same if the column's values are; a gap has its own."""
     return _numbered(_texts(source, name, n_rows, reading))
+
+
+def announced_groups(
+    source: str, name: str, labelled: Tensor, *, reading: Reading = AS_IT_IS
+) -> Tensor:
+    """The group number of each row, (n,), after printing how many groups there are.
+
+    Args:
+        source: DATA.
+        name: The column of the groups.
+        labelled: (n,) which rows have a label.
+        reading: How a table is read.
+    """
+    found = group_numbers(source, name, len(labelled), reading=reading)
+    every, known = (len(torch.unique(one)) for one in (found, found[labelled.cpu()]))
+    say(f"{every:,} groups by {quoted(name)}, {known:,} of them with a label.")
+    return found
 
 
 def _numbered(texts: NDArray[np.str_]) -> Tensor:
@@ -129,6 +147,25 @@ def propensity_column(
     return values
 
 
+def has_column(source: str, name: str, *, reading: Reading = AS_IT_IS) -> bool:
+    """Whether DATA has this column, or an array of this name in an .npz file."""
+    return _named(source, name, reading)[1] is not None
+
+
+def _named(
+    source: str, name: str, reading: Reading
+) -> tuple[tuple[str, ...], Column | NDArray[Any] | None]:
+    """The names of all columns or arrays, and the one of this name if there is one."""
+    kind = kind_of(source)
+    if kind == "table":
+        table = open_table(source, **reading.options)
+        return tuple(table.columns), table.columns.get(name)
+    if kind == "npz":
+        with open_npz(source) as arrays:
+            return arrays.names, arrays.array(name) if name in arrays.names else None
+    return (), None
+
+
 def _column(
     source: str, name: str, n_rows: int, *, reading: Reading, instead: str = ""
 ) -> Column | NDArray[Any]:
@@ -144,15 +181,7 @@ def _column(
     Raises:
         DataError: There is no such column, or it has not one value for each row.
     """
-    kind = kind_of(source)
-    known: tuple[str, ...] = ()
-    found: Column | NDArray[Any] | None = None
-    if kind == "table":
-        table = open_table(source, **reading.options)
-        known, found = tuple(table.columns), table.columns.get(name)
-    elif kind == "npz":
-        with open_npz(source) as arrays:
-            known, found = arrays.names, arrays.array(name) if name in arrays.names else None
+    known, found = _named(source, name, reading)
     if found is None:
         do = nearest(name, known, otherwise="Check the name.")
         raise DataError.of(
@@ -172,16 +201,21 @@ def _column(
     return found
 
 
-def columns_apart(options: Mapping[str, Any]) -> list[str]:
-    """The columns of groups and of propensities, which are neither features nor the label.
+def ignored(source: str, options: Mapping[str, Any]) -> list[str]:
+    """The columns to drop: those of --ignore and, in a table, those of groups and propensities.
 
     Args:
-        options: Options of ``dessl fit``, by name.
+        source: DATA.
+        options: Options of the command by name: ``label``, ``categorical``, ``ignore``, ``group``
+            and, if it has one, ``propensity``.
 
     Raises:
-        ValueError: One of them is also the label or a categorical column.
+        ValueError: A column of groups or propensities is also the label or a categorical column.
     """
-    given = {"--group": options["group"], "--propensity": options["propensity"]}
+    found = list(options["ignore"] or ())
+    if kind_of(source) != "table":
+        return found
+    given = {"--group": options["group"], "--propensity": options.get("propensity")}
     apart = {name: at for at, name in given.items() if name and name not in ESTIMATES}
     for name, at in apart.items():
         taken = {"--label": [options["label"]], "--categorical": options["categorical"] or ()}
@@ -191,4 +225,4 @@ def columns_apart(options: Mapping[str, Any]) -> list[str]:
                     f"{at} must name a column that is neither the label nor a feature; got "
                     f"{quoted(name)}, which {other} names too. Pass another column, or omit {at}."
                 )
-    return [name for name in apart if name not in (options["ignore"] or ())]
+    return [*found, *(name for name in apart if name not in found)]

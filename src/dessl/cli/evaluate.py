@@ -25,6 +25,7 @@ from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -69,7 +70,7 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: intervals then "
-        "allow for their correlation.",
+        "allow for their correlation. Default: that of the run, if DATA has it.",
     ),
 ]
 By = Annotated[
@@ -142,8 +143,9 @@ def evaluate(
         if propensity is None
         else labelled_numbers(data, propensity, rows, reading=how),
         strata=None if strata is None else text_column(data, strata, rows, reading=how),
-        groups=None if group is None else _groups(data, group, rows, how),
+        groups=_groups(run, data, group, rows, how),
     )
+    _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how)
 
     def read(other: "SavedModel") -> "Tensor":
@@ -207,17 +209,53 @@ def _labelled_rows(
     return rows
 
 
-def _groups(data: str, name: str, rows: "Part", reading: Reading) -> "NDArray[np.int64]":
-    """The group of each row, (n,)."""
-    import numpy as np
+def _groups(
+    run: "Path", data: str, given: str | None, rows: "Part", reading: Reading
+) -> "NDArray[np.int64] | None":
+    """The group of each row, (n,), by the column given or that of the run; None without groups."""
+    import torch
 
     from dessl._checks import quoted
-    from dessl.cli.columns import group_numbers
+    from dessl.cli.columns import announced_groups, has_column
+    from dessl.cli.fit_folder import run_options
+    from dessl.evaluation.debiased.groups import FEWEST_GROUPS
 
-    found: NDArray[np.int64] = group_numbers(data, name, len(rows.y), reading=reading).numpy()
-    every, labelled = (len(np.unique(one)) for one in (found, found[rows.labelled.numpy()]))
-    say(f"{every:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
-    return found
+    name = given or run_options(run).get("group")
+    if name is None:
+        return None
+    if given is None and not has_column(data, name, reading=reading):
+        say(
+            f"Note: the run was fitted with --group {name}, but {data} has no such column: rows "
+            "are taken as independent. If several belong together, the intervals are too narrow.",
+            style="yellow",
+        )
+        return None
+    found = announced_groups(data, name, rows.labelled, reading=reading)
+    if given is not None:
+        return cast("NDArray[np.int64]", found.numpy())
+    if len(torch.unique(found[rows.labelled])) < FEWEST_GROUPS:
+        say(
+            "Note: these are too few groups for an interval that allows for them, so rows are "
+            "taken as independent and the intervals are too narrow. Label rows of more groups.",
+            style="yellow",
+        )
+        return None
+    say(f"Note: rows are grouped by {quoted(name)}, as in the run.")
+    return cast("NDArray[np.int64]", found.numpy())
+
+
+def _note_propensity(run: "Path", rows: "Part", *, given: bool) -> None:
+    """Say that labels of a run with propensities may be no random sample here either."""
+    from dessl.cli.fit_folder import run_options
+
+    name = run_options(run).get("propensity")
+    if name is not None and not given and not bool(rows.labelled.all()):
+        say(
+            f"Note: the run was fitted with --propensity {name}, but here the labelled rows are "
+            "taken as a random sample of DATA. If they are not one, pass --propensity COLUMN with "
+            "each row's probability of being labelled.",
+            style="yellow",
+        )
 
 
 class Measured(NamedTuple):

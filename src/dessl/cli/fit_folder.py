@@ -96,6 +96,14 @@ def naming_options(out: Path, identity: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
+def run_options(out: Path) -> dict[str, Any]:
+    """Return the options of the run in a folder, by name; none for a run of an older version."""
+    try:
+        return dict(json.loads((out / TRAINING / OPTIONS).read_bytes())["options"])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return {}
+
+
 def check_same_run(out: Path, identity: Mapping[str, Any]) -> None:
     """Refuse a folder with a run of other options or files, before anything is trained.
 

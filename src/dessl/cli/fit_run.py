@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dessl._checks import quoted
 from dessl._version import __version__
-from dessl.cli.columns import columns_apart, group_numbers, groups_of_test, propensity_column
+from dessl.cli.columns import announced_groups, groups_of_test, ignored, propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -33,7 +32,7 @@ from dessl.cli.fit_folder import (
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
-from dessl.cli.sources import fingerprint, kind_of, training_data
+from dessl.cli.sources import fingerprint, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.models.reduced import reduced_sides
@@ -248,14 +247,11 @@ def _rows(options: Options) -> Rows:
     """Read DATA and split it."""
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
-    ignore, propensity = options["ignore"] or [], options["propensity"]
-    reading = _reading(options)
-    if kind_of(data) == "table":  # a labelling probability or a group is not a feature
-        ignore = [*ignore, *columns_apart(options)]
+    propensity, reading = options["propensity"], _reading(options)
     every = training_data(
         data,
         label=options["label"],
-        ignore=ignore,
+        ignore=ignored(data, options),
         categorical=options["categorical"] or (),
         size=options["size"],
         skip_damaged=options["skip_damaged"],
@@ -270,7 +266,7 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        every.groups = _groups(every, options)
+        every.groups = announced_groups(data, options["group"], every.y >= 0, reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
     test = None if test_file is None else _test_rows(test_file, data, every)
@@ -294,15 +290,6 @@ def _rows(options: Options) -> Rows:
 
 def _reading(options: Options) -> Reading:
     return Reading.of(options["sheet"], options["encoding"], options["missing"])
-
-
-def _groups(every: SemiData, options: Options) -> Tensor:
-    """The group of each row, (n,)."""
-    name = options["group"]
-    found = group_numbers(options["data"], name, len(every), reading=_reading(options))
-    all_groups, labelled = (len(torch.unique(one)) for one in (found, found[every.labelled_rows]))
-    say(f"{all_groups:,} groups by {quoted(name)}, {labelled:,} of them with a label.")
-    return found
 
 
 def _say_stored(every: SemiData, options: Options) -> None:

@@ -148,11 +148,12 @@ def _trained(facts: "RunFacts") -> str:
 
 def _estimates_table(facts: "RunFacts") -> Table:
     from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
+    from dessl.evaluation.verdict import of_groups
 
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
     labels = "held-out labels" if facts.taught is None else "gold labels, out of fold"
-    of = f" of {first.n_groups} groups" if first.n_groups else ""
+    of = of_groups(first.n_groups)
     table = Table(title=Text(visible(f"{title} {facts.data.test} {labels}{of}")))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
@@ -197,10 +198,11 @@ def _cell(metric: str, found: "Average") -> str:
 
 def _comparison_table(comparisons: "tuple[Comparison, ...]", other: str) -> Table:
     from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
-    from dessl.evaluation.verdict import short_p
+    from dessl.evaluation.verdict import of_groups, short_p
 
     first = comparisons[0]
-    table = Table(title=f"Against {other} ({first.test}, n = {first.n})")
+    of = of_groups(first.n_groups)
+    table = Table(title=f"Against {other} ({first.test}, n = {first.n}{of})")
     for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
@@ -215,7 +217,10 @@ def _comparison_table(comparisons: "tuple[Comparison, ...]", other: str) -> Tabl
 
 
 def _pool_table(pool: "PoolReport") -> Table:
-    table = Table(title=f"Pool, evaluated on {pool.n} held-out labels")
+    from dessl.evaluation.verdict import of_groups
+
+    of = of_groups(pool.n_groups)
+    table = Table(title=f"Pool, evaluated on {pool.n} held-out labels{of}")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")
     for member in pool.members:

@@ -30,7 +30,20 @@ Width = Annotated[
 Difference = Annotated[
     float | None, Option(help="Smallest difference between two models that you want to detect.")
 ]
-Rows = Annotated[int | None, Option(min=1, help="Number of rows to label next.")]
+Rows = Annotated[
+    int | None,
+    Option(
+        min=1, help="Number of rows to label next; with --group, about so many, of whole groups."
+    ),
+]
+Group = Annotated[
+    str | None,
+    Option(
+        metavar="COLUMN",
+        help="Column that says which rows belong together, such as a patient's: the plan then "
+        "allows for their correlation.",
+    ),
+]
 Out = Annotated[Path | None, Option(metavar="FILE", help="Write these rows to this .csv file.")]
 
 
@@ -44,6 +57,7 @@ def plan(
     encoding: Encoding = None,
     missing: Missing = None,
     skip_damaged: SkipDamaged = False,
+    group: Group = None,
     metric: Metric = "accuracy",
     width: Width = None,
     difference: Difference = None,
@@ -65,17 +79,26 @@ def plan(
     Example: dessl plan people.csv --label outcome --width 0.02
 
     Example: dessl plan people.csv --label outcome --rows 50 --out next.csv
+
+    Example: dessl plan visits.csv --label outcome --group patient --width 0.05
     """
+    from dessl.cli.columns import announced_groups, ignored
     from dessl.cli.output import noted_warnings, show, show_json
     from dessl.cli.sources import training_data
+    from dessl.evaluation.verdict import of_groups
     from dessl.safety.planner import next_rows, plan_labels
 
     _check_options(width, difference, rows, out)
+    reading = Reading.of(sheet, encoding, missing)
+    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
+    dropped = ignored(data, columns)
     with noted_warnings():
         read = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
+            data, label=label, ignore=dropped, categorical=categorical or (),
+            size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
+    if group is not None:
+        read.groups = announced_groups(data, group, read.y >= 0, reading=reading)
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
             f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "
@@ -99,7 +122,10 @@ def plan(
         names = read.row_names or [str(row) for row in range(len(read))]
         _write(out, names, set(chosen.rows.tolist()), chosen.propensity.tolist())
         answer["rows"] = [names[row] for row in chosen.rows.tolist()]
-        lines.append(f"{len(chosen.rows)} rows to label: {out}. {_then(data)}")
+        drawn = None if read.groups is None else len(set(read.groups[chosen.rows].tolist()))
+        lines.append(
+            f"{len(chosen.rows)} rows{of_groups(drawn)} to label: {out}. {_then(data, group)}"
+        )
     if as_json:
         show_json(answer)
     else:
@@ -107,12 +133,15 @@ def plan(
             show(line)
 
 
-def _then(data: str) -> str:
+def _then(data: str, group: str | None) -> str:
     """How to train on the labels afterwards."""
     from dessl.cli.sources import kind_of
 
     if kind_of(data) in ("table", "npz"):
-        return "Then add its column propensity to the data, and pass --propensity propensity."
+        more = f" and --group {group}" if group else ""
+        return (
+            f"Then add its column propensity to the data, and pass --propensity propensity{more}."
+        )
     return "Then pass --propensity estimate-x: these data have no columns for propensities."
 
 

@@ -52,6 +52,7 @@ STEP = 1.02  # ratio between successive numbers of labels tried
 
 OVER_SEEDS = "paired t-test over seeds"
 OVER_ROWS = "debiased, paired over rows"
+OVER_GROUPS = "debiased, paired over rows, groups as units"
 OVER_LABELS = "paired over labels held out in training"
 
 
@@ -68,12 +69,13 @@ class Comparison:
         high: Upper end of the interval.
         p_value: Two-sided p-value of no difference.
         confidence: Confidence level of the interval.
-        test: ``OVER_SEEDS``, ``OVER_ROWS`` or ``OVER_LABELS``.
+        test: ``OVER_SEEDS``, ``OVER_ROWS``, ``OVER_GROUPS`` or ``OVER_LABELS``.
         n: Number of seeds, or of labelled rows.
         lam: λ of ``method``, if it matters.
         p_better: One-sided p-value for ``method`` being better.
         p_worse: One-sided p-value for ``method`` being worse.
         p_wilcoxon: Two-sided p-value of Wilcoxon's signed-rank test.
+        n_groups: Number of groups with labelled rows; None if each row is its own.
     """
 
     metric: str
@@ -90,6 +92,12 @@ class Comparison:
     p_better: Measured = math.nan
     p_worse: Measured = math.nan
     p_wilcoxon: Measured = math.nan
+    n_groups: int | None = None
+
+    @property
+    def units(self) -> int:
+        """How many independent labels (or seeds) there are: rows of one group count once."""
+        return self.n_groups or self.n
 
     @property
     def clear(self) -> bool:
@@ -120,11 +128,12 @@ class Comparison:
         return "better" if self.better else "worse"
 
     def needed(self, margin: float = MARGIN) -> int | None:
-        """How many more labels (or seeds) would settle the question; None if that is unknown.
+        """How many more :attr:`units` would settle the question; None if that is unknown.
 
         With n' of them the standard error is √(n / n') times that observed. The number returned is
         the least for which the interval of a difference D ~ Normal(observed, error²) excludes zero
-        or lies within the margin with probability 0.8, rounded up to two digits.
+        or lies within the margin with probability 0.8, rounded up to two digits. If labels have
+        groups, it is a number of groups: more labels of the same groups would not do.
 
         Args:
             margin: Same as in :meth:`outcome`.
@@ -135,14 +144,15 @@ class Comparison:
         """
         from scipy import special
 
-        if self.n < 2 or not 0 < self.high - self.low < math.inf:
+        known = self.units
+        if known < 2 or not 0 < self.high - self.low < math.inf:
             return None
         level = (1 + self.confidence) / 2
-        error = (self.high - self.low) / 2 / float(special.stdtrit(self.n - 1, level))
-        steps = math.ceil(math.log(MOST_NEEDED / self.n, STEP)) if self.n < MOST_NEEDED else 0
-        n = np.unique(np.ceil(self.n * STEP ** np.arange(1, steps + 1)))
-        enough = n[decided(self.difference, error * np.sqrt(self.n / n), n, margin, level) >= POWER]
-        return _rounded_up(int(enough[0]) - self.n) if len(enough) else None
+        error = (self.high - self.low) / 2 / float(special.stdtrit(known - 1, level))
+        steps = math.ceil(math.log(MOST_NEEDED / known, STEP)) if known < MOST_NEEDED else 0
+        n = np.unique(np.ceil(known * STEP ** np.arange(1, steps + 1)))
+        enough = n[decided(self.difference, error * np.sqrt(known / n), n, margin, level) >= POWER]
+        return _rounded_up(int(enough[0]) - known) if len(enough) else None
 
     def change(self, *marks: float) -> str:
         """The change, its interval and its p-value, in words.
@@ -168,7 +178,8 @@ class Comparison:
             f"{method} changed {words} by {estimate}{points} "
             f"({about}{100 * self.confidence:g} % interval {low} to {high}, "
             f"{shown_p(self.p_value)}, "
-            f"{self.n} {units.get(self.test, 'held-out labels')}; {direction} is better)"
+            f"{self.n} {units.get(self.test, 'held-out labels')}{of_groups(self.n_groups)}; "
+            f"{direction} is better)"
         )
 
 
@@ -182,12 +193,14 @@ class Verdict:
         margin: Smallest difference that matters; None if nothing was compared.
         needed: About how many more labels would settle the question; None if it is settled, or if
             no number would settle it.
+        needed_groups: Of how many new groups these labels must be; None if rows have no groups.
     """
 
     outcome: Outcome
     sentence: str
     margin: float | None = None
     needed: int | None = None
+    needed_groups: int | None = None
 
     def _repr_html_(self) -> str:
         colour = {"better": GREEN, "worse": RED}.get(self.outcome, GREY)
@@ -220,15 +233,27 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
     count = comparison.needed(margin)
     if count is None:
         return Verdict(outcome, f"{found}. {_undecidable(comparison)}", margin)
+    held_out, count = count, _rounded_up(math.ceil(count / share))
     unit = "seeds" if comparison.test == OVER_SEEDS else "labels"
-    if share < 1:
-        held_out, count = count, _rounded_up(math.ceil(count / share))
-        more = f"About {count:,} more labels, {held_out:,} of them held out, would settle it."
-    else:
-        more = f"About {count:,} more {unit} would settle it."
-    if count > MANY * comparison.n:
+    labels, groups = count, None
+    if comparison.n_groups:
+        labels, groups = _rounded_up(math.ceil(count * comparison.n / comparison.n_groups)), count
+        unit = f"groups (about {labels:,} labels)"
+    some = f", {held_out:,} of {'the groups' if groups else 'them'} held out," if share < 1 else ""
+    more = f"About {count:,} more {unit}{some} would settle it"
+    more += "; more labels of the same groups would not." if groups else "."
+    if count > MANY * comparison.units:
         more = f"{more} With a larger margin, fewer are enough."
-    return Verdict(outcome, f"{found}. {more}", margin, count)
+    return Verdict(outcome, f"{found}. {more}", margin, labels, groups)
+
+
+def of_groups(n_groups: int | None) -> str:
+    """Say of how many groups labels are; nothing if rows have no groups.
+
+    >>> "248 labels" + of_groups(31), of_groups(None)
+    ('248 labels of 31 groups', '')
+    """
+    return f" of {n_groups:,} groups" if n_groups else ""
 
 
 def not_used(why: str) -> Verdict:

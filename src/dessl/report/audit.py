@@ -40,6 +40,7 @@ def audit_section(found: Audit | None) -> Markup | None:
         if found.reasons
         else None,
         _tests(found),
+        element("p", found.exchanged, class_="note") if found.tests and found.groups else None,
         _columns(found),
         _counts(found),
         _doubtful(found),

@@ -205,13 +205,14 @@ def more_labels(facts: RunFacts) -> str:
     elif outcome == "cannot tell yet" and needed is not None:
         main = paired(facts, "brier")
         part = None if main is None else main.needed(facts.verdict.margin or 0.0)
-        count = _labels_in_all(facts, needed, part)
+        count = _labels_in_all(facts, needed, part, facts.verdict.needed_groups)
         text = f"About {count} would settle the comparison with {baseline(facts)}."
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
         return text
-    held_out = HALVED * found.n_labelled
-    more = _labels_in_all(facts, math.ceil(held_out / _share(facts)), held_out)
+    labels, units = HALVED * found.n_labelled, HALVED * (found.n_groups or found.n_labelled)
+    in_all, groups = (math.ceil(count / _share(facts)) for count in (labels, units))
+    more = _labels_in_all(facts, in_all, units, groups if found.n_groups else None)
     return f"{text} About {more} would halve the width of the accuracy interval."
 
 
@@ -220,11 +221,18 @@ def _share(facts: RunFacts) -> float:
     return float(facts.settings.get("hold_out", 1.0))
 
 
-def _labels_in_all(facts: RunFacts, count: int, held_out: int | None) -> str:
-    """A number of new labels in words, with how many of them would be held out."""
+def _labels_in_all(
+    facts: RunFacts, count: int, held_out: int | None, groups: int | None = None
+) -> str:
+    """A number of new labels in words, with how many of them would be held out.
+
+    If they must be of new groups, ``held_out`` is a number of groups too.
+    """
+    of = f" of {groups:,} new groups" if groups else ""
     if facts.taught is not None:
         return f"{count:,} more gold labels"
     if _share(facts) == 1:
-        return f"{count:,} more held-out labels"
-    part = f" ({held_out:,} of them held out)" if held_out else ""
-    return f"{count:,} more labels{part}"
+        return f"{count:,} more held-out labels{of}"
+    whose = "the groups" if groups else "them"
+    part = f" ({held_out:,} of {whose} held out)" if held_out else ""
+    return f"{count:,} more labels{of}{part}"

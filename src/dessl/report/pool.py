@@ -1,6 +1,7 @@
 """The pool: its members, the gain from unlabelled rows, and how good the teachers are."""
 
 from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
+from dessl.evaluation.verdict import of_groups
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
 from dessl.results.trial import REJECTED, STUDENT, TWIN, WITH_ANSWERS, WITHOUT, with_members_named
@@ -28,8 +29,8 @@ def pool_section(facts: RunFacts) -> Markup | None:
     if pool is None:
         return None
     explained = (
-        f"From {pool.n:,} labels, each predicted by networks, teachers and weights that were not "
-        f"trained on it: {unlabelled_effect(pool)}. Lower is better."
+        f"From {pool.n:,} labels{of_groups(pool.n_groups)}, each predicted by networks, teachers "
+        f"and weights that were not trained on it: {unlabelled_effect(pool)}. Lower is better."
     )
     supervised = "with other predictors trained on the labelled rows"
     steps: list[tuple[Child, ...]] = [

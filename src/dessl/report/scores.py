@@ -15,7 +15,7 @@ from dessl.evaluation.metrics.vocabulary import (
     metric_text,
     written,
 )
-from dessl.evaluation.verdict import Comparison, shown_p
+from dessl.evaluation.verdict import Comparison, of_groups, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
 from dessl.report.decision import baseline, has_differences
 from dessl.report.html import Markup, element, figure, named, section, table
@@ -52,7 +52,8 @@ def differences(facts: RunFacts) -> Markup | None:
         for metric in metrics
     ]
     shown = {entry.method: styles[entry.method] for entry in facts.comparisons}
-    tests = ", ".join(dict.fromkeys(f"{c.test}, n = {c.n}" for c in facts.comparisons))
+    each = (f"{c.test}, n = {c.n}{of_groups(c.n_groups)}" for c in facts.comparisons)
+    tests = ", ".join(dict.fromkeys(each))
     caption = (
         f"Difference from {other}, with its interval ({tests}). If the interval includes zero, the "
         "difference may be chance."

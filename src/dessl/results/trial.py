@@ -18,6 +18,7 @@ from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.verdict import (
     MARGIN,
     OUTCOMES,
+    OVER_GROUPS,
     OVER_ROWS,
     Comparison,
     Outcome,
@@ -109,7 +110,8 @@ class EvaluationRows:
             )  # fmt: skip
             yield Comparison(
                 metric, name, self.base, found.difference, found.low, found.high, found.p_value,
-                found.confidence, OVER_ROWS, found.n_labelled,
+                found.confidence, OVER_GROUPS if found.n_groups else OVER_ROWS, found.n_labelled,
+                n_groups=found.n_groups,
             )  # fmt: skip
 
     def estimates(self, names: Sequence[str]) -> Iterator[Estimate]:

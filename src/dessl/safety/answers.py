@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dessl.safety.choices import Codes, group_folds
 from dessl.teachers import Linear, Teacher
 from dessl.teachers.space import Space
 
@@ -24,7 +25,7 @@ class FoldAnswers(NamedTuple):
     """
 
     log_p: Tensor
-    folds: NDArray[np.int64]
+    folds: Codes
 
 
 def fold_answers(
@@ -34,6 +35,7 @@ def fold_answers(
     n_classes: int,
     *,
     teacher: Teacher | None = None,
+    groups: Codes | None = None,
     folds: int = FOLDS,
     seed: int = 0,
 ) -> FoldAnswers:
@@ -41,7 +43,8 @@ def fold_answers(
 
     A model trained on all labels would be better than those that predict labelled rows, so each
     unlabelled row gets one of the folds' models at random: under MCAR the rows of a fold are then
-    exchangeable.
+    exchangeable. The rows of a group get the same model, which saw no label of that group: groups
+    with a label and groups without one are then as exchangeable.
 
     Args:
         values: (n, d) columns.
@@ -49,6 +52,7 @@ def fold_answers(
         labelled: (n,) which rows are labelled.
         n_classes: Number of classes.
         teacher: The model to fit on the labels outside each fold; by default logistic regression.
+        groups: (n,) group of each row; None if rows are independent.
         folds: Number of folds.
         seed: Seed of the folds.
 
@@ -60,9 +64,11 @@ def fold_answers(
     """
     teacher = teacher or Linear(STRENGTH, space=Space.of(values))
     generator = np.random.default_rng(seed)
+    units = np.arange(len(values)) if groups is None else groups
+    known = np.isin(units, units[labelled])
     numbers = np.empty(len(values), np.int64)
-    for part in (labelled, ~labelled):  # not by class: what is balanced in one must be in both
-        numbers[part] = generator.permutation(int(part.sum())) % folds
+    for part in (known, ~known):  # not by class: what is balanced in one must be in both
+        numbers[part] = group_folds(units[part], folds, generator)
     own = numbers[labelled]
     log_p = torch.empty(len(values), n_classes, dtype=torch.float64)
     x_l = values[torch.from_numpy(labelled)]

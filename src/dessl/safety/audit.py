@@ -7,29 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
-from dessl.evaluation.statistics.multiple import holm
 from dessl.evaluation.verdict import shown_p
-from dessl.safety.answers import FoldAnswers, fold_answers
-from dessl.safety.class_test import class_test
-from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
+from dessl.safety.answers import fold_answers
+from dessl.safety.columns import Sampled, columns_of, groups_of_rows, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
 from dessl.safety.giveaways import Giveaway, giveaway_reasons, giveaways_in
 from dessl.safety.labels import LabelFacts, label_facts
 from dessl.safety.leaks import CopyFacts, copies_in
-from dessl.safety.two_samples import (
-    LEAST_ROWS,
-    ColumnShift,
-    Floats,
-    classifier_test,
-    column_tests,
-    output_tests,
-)
+from dessl.safety.missingness import Missingness, missingness
+from dessl.safety.two_samples import LEAST_ROWS, ColumnShift
 from dessl.training.threads import one_thread
 
 Outcome = Literal["use it", "use it with care", "do not use it", "no unlabelled rows"]
@@ -37,26 +31,9 @@ LEVEL = 0.05
 CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
 LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
 FEW_LABELS = 30
-SHOWN = 5  # columns
+FEW_GROUPS = 10  # with a label
 LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
 LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
-
-
-@dataclass(frozen=True)
-class Missingness:
-    """One test of whether labels are missing completely at random.
-
-    Attributes:
-        test: Its name.
-        p_value: p-value of this test alone.
-        corrected: p-value corrected for the number of tests (Holm).
-        finding: What it found, in words.
-    """
-
-    test: str
-    p_value: float
-    corrected: float
-    finding: str
 
 
 @dataclass(frozen=True)
@@ -81,6 +58,8 @@ class Audit:
         least_correlation: The ρ above which a term gains more than estimating λ costs.
         seconds: Time taken.
         giveaways: Columns that match the classes one to one; () in files of older versions.
+        groups: Number of groups of rows that the tests exchange; 0 if they exchange rows.
+        labelled_groups: Number of these groups with a label.
     """
 
     name: str
@@ -99,6 +78,8 @@ class Audit:
     least_correlation: Measured
     seconds: float
     giveaways: tuple[Giveaway, ...] = ()
+    groups: int = 0
+    labelled_groups: int = 0
 
     @property
     def sentence(self) -> str:
@@ -126,6 +107,17 @@ class Audit:
         rows = "unlabelled data" if self.unlabelled else "data, all labelled"
         return f"Verdict on the {rows}: {self.outcome}."
 
+    @property
+    def exchanged(self) -> str:
+        """What the tests exchange if rows have groups; empty if they exchange rows."""
+        if not self.groups:
+            return ""
+        few = self.labelled_groups < FEW_GROUPS
+        return (
+            f"The tests exchange whole groups: {self.groups:,}, {self.labelled_groups:,} of them "
+            f"with a label{', so few that only large differences are found' if few else ''}."
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
         ready = json_ready(dataclasses.asdict(self))
@@ -139,6 +131,7 @@ class Audit:
             *(f"- {why}" for why in self.reasons),
         ]
         lines += [f"{one.test}: {shown_p(one.p_value)}. {one.finding}" for one in self.tests]
+        lines += [self.exchanged] if self.tests and self.groups else []
         lines += [
             f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), "
             f"equivalent to {one.equivalent_labels:.0f} labels"
@@ -156,6 +149,7 @@ class Audit:
 def audit(
     data: SemiData,
     *,
+    groups: "Tensor | NDArray[Any] | None" = None,
     cheap: bool = False,
     teachers: Sequence[str] = TEACHERS,
     propensities: bool = True,
@@ -165,6 +159,9 @@ def audit(
 
     Args:
         data: The data with its labels; its test part is checked for duplicates.
+        groups: (n,) numbers or text, the same for rows that belong together, such as a patient's;
+            by default ``data.groups``. Labels may then be missing by group, as long as it is at
+            random which groups have them.
         cheap: Whether to skip near duplicates, suspicious labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
         propensities: Whether the training to come takes propensities, so that the reasons may
@@ -188,15 +185,20 @@ def audit(
             got="no label",
             do="Label some rows, drawn at random.",
         )
-    sample = sampled_rows(data, seed=seed)
+    of_rows = groups_of_rows(data, groups)
+    sample = sampled_rows(data, groups=of_rows, seed=seed)
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
     answers = None
     with one_thread():  # for matrices this small, a second thread only waits
-        if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
-            answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
-        found = _missingness(data, sample, columns, answers, y, seed=seed)
+        if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1 and _several_groups(sample):
+            answers = fold_answers(
+                columns.values, y, sample.labelled, data.n_classes, groups=sample.groups, seed=seed
+            )
+        found = missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
+    units = None if sample.groups is None else sample.groups[:n_known]
+    labelled_groups = 0 if of_rows is None else len(torch.unique(of_rows[data.labelled_rows.cpu()]))
     doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(
         name=data.name,
@@ -210,11 +212,13 @@ def audit(
         gains=() if cheap or answers is None or not data.n_unlabelled else gains(
             columns.values[:n_known], y, columns.values[n_known:], data.n_classes,
             n_labelled=data.n_labelled, n_unlabelled=data.n_unlabelled,
-            teachers=teachers, seed=seed,
+            teachers=teachers, groups=units, seed=seed,
         ),
-        least_correlation=least_correlation(data.n_labelled),
+        least_correlation=least_correlation(labelled_groups or data.n_labelled),
         seconds=0.0,
-        giveaways=giveaways_in(data),
+        giveaways=giveaways_in(data, of_rows),
+        groups=0 if of_rows is None else len(torch.unique(of_rows)),
+        labelled_groups=labelled_groups,
         **found,
     )  # fmt: skip
     weighted = data.propensity is not None
@@ -228,73 +232,9 @@ def audit(
     return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
 
 
-def _missingness(
-    data: SemiData,
-    sample: Sampled,
-    columns: Columns,
-    answers: FoldAnswers | None,
-    y: Tensor,
-    *,
-    seed: int,
-) -> dict[str, Any]:
-    """All tests of MCAR, or none if there are too few rows."""
-    nothing: dict[str, Any] = {
-        "tests": (), "columns": (), "auc": float("nan"), "class_propensity": (),
-    }  # fmt: skip
-    n_l, n_u = int(sample.labelled.sum()), int((~sample.labelled).sum())
-    if min(n_l, n_u) < LEAST_ROWS:
-        return nothing
-    by = classifier_test(columns.values, sample.labelled, seed=seed)
-    shifts = column_tests(columns.values.numpy(), sample.labelled, columns.names, seed=seed)
-    shifts = tuple(sorted(shifts, key=lambda one: (one.p_value, -abs(one.auc - 0.5))))
-    made = [
-        ("labelled vs unlabelled rows", by.p_value,
-         f"A classifier tells them apart with AUC {by.auc:.2f}; 0.5 is chance."),
-        ("column by column", shifts[0].p_value, _column_words(shifts[0])),
-    ]  # fmt: skip
-    propensity: tuple[float, ...] = ()
-    if answers is not None:
-        outputs = output_tests(
-            answers.log_p, sample.labelled, answers.folds, data.class_names, seed=seed
-        )
-        worst = min(outputs, key=lambda one: one.p_value)
-        made.append(("model outputs", worst.p_value, _column_words(worst)))
-        if (classes := class_test(answers.log_p, y, sample.labelled)) is not None:
-            scale = _scale(data, n_l, n_u)
-            propensity = tuple(_rescaled(classes.propensity, scale).tolist())
-            shown = [share for share in propensity if share == share]
-            made.append(
-                ("labelling probability by class", classes.p_value,
-                 f"Estimates range from {min(shown):.3g} to {max(shown):.3g}.")
-            )  # fmt: skip
-    corrected = holm([p for _, p, _ in made])
-    tests = tuple(
-        Missingness(name, p, float(c), words)
-        for (name, p, words), c in zip(made, corrected, strict=True)
-    )
-    return {
-        "tests": tests,
-        "columns": shifts[:SHOWN],
-        "auc": by.auc,
-        "class_propensity": propensity,
-    }
-
-
-def _scale(data: SemiData, n_l: int, n_u: int) -> tuple[float, float]:
-    """How many rows each sampled labelled and unlabelled row represents."""
-    return data.n_labelled / n_l, data.n_unlabelled / n_u
-
-
-def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
-    """Propensities in the whole data, computed from those in a sample of its rows."""
-    known, unknown = scale[0] * phi, scale[1] * (1 - phi)
-    found: Floats = known / (known + unknown)
-    return found
-
-
-def _column_words(shift: ColumnShift) -> str:
-    what = "differs most in spread" if shift.spread else "differs most"
-    return f"{shift.name} {what}: AUC {shift.auc:.2f}."
+def _several_groups(sample: Sampled) -> bool:
+    """Whether a model can be trained on labels of other groups than the one it predicts."""
+    return sample.groups is None or len(np.unique(sample.groups[sample.labelled])) > 1
 
 
 def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[str], list[str]]:

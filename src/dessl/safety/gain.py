@@ -11,11 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl.functional import cross_entropy, cross_entropy_to, entropy, pseudo_label
+from dessl.safety.choices import group_folds
 from dessl.teachers import Linear
-from dessl.teachers.crossfit import out_of_fold, stratified_folds
+from dessl.teachers.crossfit import FOLDS, out_of_fold, stratified_folds
 from dessl.teachers.families import family
 from dessl.teachers.space import Space
 
@@ -36,7 +40,8 @@ class GainFacts:
         high: Upper end of ρ's 95 % interval.
         variance_ratio: 1 − (n_u/n) ρ²: the remaining variance.
         equivalent_labels: n_l over the ratio: number of labels that would be as precise without H.
-        worth_it: Whether ρ is above 1/√(n_l − 2), the cost of estimating λ.
+        worth_it: Whether ρ is above 1/√(n_l − 2), the cost of estimating λ, n_l counting groups of
+            labelled rows if there are groups.
     """
 
     term: str
@@ -65,6 +70,7 @@ def gains(
     n_unlabelled: int | None = None,
     n_labelled: int | None = None,
     teachers: Sequence[str] = TEACHERS,
+    groups: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> tuple[GainFacts, ...]:
     """Return how much each term can help, the best first.
@@ -77,9 +83,10 @@ def gains(
         n_unlabelled: Number of unlabelled rows in the data, if ``x_u`` has only some of them.
         n_labelled: Number of labelled rows in the data, if ``x_l`` has only some of them.
         teachers: Names in ``dessl.teachers.KINDS``.
+        groups: (n_l,) group of each labelled row; None if rows are independent. Whole groups are
+            predicted out of fold, and their number decides whether estimating λ pays off.
         seed: Seed of folds and trees.
 
-    >>> import torch
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
     >>> y = (x[:, 0] + torch.randn(400, generator=g) > 0).long()
@@ -89,7 +96,10 @@ def gains(
     """
     x_l, y, x_u = x_l[:MOST_LABELS], y[:MOST_LABELS], x_u[:MOST_UNLABELLED]
     space = Space.of(x_l, x_u)
+    units = None if groups is None else np.unique(groups[: len(y)], return_inverse=True)[1]
     folds = stratified_folds(y, seed=seed)
+    if units is not None:
+        folds = torch.from_numpy(group_folds(units, FOLDS, np.random.default_rng(seed)))
     base = out_of_fold(Linear(1.0, space=space), x_l, y, x_u, folds, n_classes)
     loss = cross_entropy(base, y)
     terms = {"entropy": entropy(base), "pseudo-label": pseudo_label(base)}
@@ -99,17 +109,18 @@ def gains(
         terms[f"teacher {name}"] = cross_entropy_to(base, answers.exp())
     n_l = n_labelled or len(x_l)
     n_u = n_unlabelled or len(x_u)
-    found = [_gain(name, correlated(loss, h), n_l, n_u) for name, h in terms.items()]
+    least = least_correlation(n_l if groups is None else len(np.unique(groups)))
+    found = [_gain(name, correlated(loss, h, units), n_l, n_u, least) for name, h in terms.items()]
     return tuple(sorted(found, key=lambda one: one.variance_ratio))
 
 
-def correlated(loss: Tensor, h: Tensor) -> Correlated:
+def correlated(loss: Tensor, h: Tensor, units: NDArray[np.int64] | None = None) -> Correlated:
     """Return ρ with an interval that does not assume normal L and H.
 
     It uses Fisher's scale, with the error from each row's influence u v − ρ (u² + v²)/2, u and v
-    standardised: L is far from normal, and the textbook error 1/√(n − 3) assumes normality.
+    standardised: L is far from normal, and the textbook error 1/√(n − 3) assumes normality. With
+    ``units``, numbers from 0 of the groups of the rows, the influences of a group are added up.
 
-    >>> import torch
     >>> found = correlated(torch.tensor([1.0, 2.0, 3.0, 5.0]), torch.tensor([1.0, 2.0, 4.0, 4.0]))
     >>> round(found.value, 3)
     0.878
@@ -119,7 +130,10 @@ def correlated(loss: Tensor, h: Tensor) -> Correlated:
     if not 0 < abs(rho) < 1 - 1e-12:
         return Correlated(rho, rho if rho else -1.0, rho if rho else 1.0)
     influence = u * v - rho * (u.square() + v.square()) / 2
-    error = float(influence.std()) / math.sqrt(len(loss)) / (1 - rho * rho)
+    if units is not None:
+        sums = influence.new_zeros(int(units.max()) + 1)
+        influence = sums.index_add(0, torch.from_numpy(units), influence) * len(sums) / len(loss)
+    error = float(influence.std()) / math.sqrt(len(influence)) / (1 - rho * rho)
     ends = (math.atanh(rho) - Z * error, math.atanh(rho) + Z * error)
     return Correlated(rho, math.tanh(ends[0]), math.tanh(ends[1]))
 
@@ -133,7 +147,7 @@ def least_correlation(n_labelled: int) -> float:
     return 1 / math.sqrt(n_labelled - 2) if n_labelled > 2 else math.inf
 
 
-def _gain(term: str, rho: Correlated, n_l: int, n_u: int) -> GainFacts:
+def _gain(term: str, rho: Correlated, n_l: int, n_u: int, least: float) -> GainFacts:
     ratio = 1 - n_u / (n_l + n_u) * rho.value**2
     return GainFacts(
         term=term,
@@ -142,5 +156,5 @@ def _gain(term: str, rho: Correlated, n_l: int, n_u: int) -> GainFacts:
         high=rho.high,
         variance_ratio=ratio,
         equivalent_labels=n_l / max(ratio, 1e-9),
-        worth_it=abs(rho.value) > least_correlation(n_l),
+        worth_it=abs(rho.value) > least,
     )

@@ -75,12 +75,17 @@ class _Match(NamedTuple):
         return int(self.labels.sum() - self.matched.sum())
 
 
-def giveaways_in(data: SemiData) -> tuple[Giveaway, ...]:
+def giveaways_in(data: SemiData, groups: Tensor | None = None) -> tuple[Giveaway, ...]:
     """Find columns whose values match the classes one to one; pictures have none.
 
     In a column of at most 10 categories, several may match one class. At most 1 % of the labelled
     rows with a value may be exceptions. There must be at least 20 such rows, at least 3 of each of
     two classes, and enough that the match is not due to chance.
+
+    Args:
+        data: The data with its labels.
+        groups: (n,) group of each row; a match on all rows of a group counts once. None if rows are
+            independent.
 
     >>> y = torch.arange(40) % 2
     >>> x = torch.stack([torch.arange(40.0), 5.0 - 2 * y], 1)
@@ -94,6 +99,7 @@ def giveaways_in(data: SemiData) -> tuple[Giveaway, ...]:
     some = rows[drawn.to(rows.device)]
     screen, y = flat[some].numpy(force=True), data.y.numpy(force=True)
     some_y, all_y = y[some.numpy(force=True)], y[rows.numpy(force=True)]
+    units = None if groups is None else groups[rows.cpu()].numpy()
     places, k = list(_places(data, flat.shape[1])), data.n_classes
     found = []
     for place in places:
@@ -105,7 +111,7 @@ def giveaways_in(data: SemiData) -> tuple[Giveaway, ...]:
             tries = log(len(places)) + (log(k) * len(np.unique(codes)) if merged else 0.0)
             codes = _merged(codes, all_y, k) if merged else codes
             match = _match(codes, all_y, k, EXCEPTIONS)
-            if match is not None and _is_giveaway(match, tries):
+            if match is not None and _is_giveaway(match, tries, _cases(match, codes, all_y, units)):
                 n = int(match.labels.sum())
                 found.append(Giveaway(place.name, empty, n, match.exceptions, merged))
                 break
@@ -212,7 +218,15 @@ def _match(codes: Codes, y: Codes, n_classes: int, share: float) -> _Match | Non
     return _Match(labels, matched, np.maximum(labels, counts.sum(1)[value]))
 
 
-def _is_giveaway(match: _Match, tries: float) -> bool:
+def _cases(match: _Match, codes: Codes, y: Codes, units: Codes | None) -> list[int]:
+    """How many independent cases of each class match: rows, or groups of rows."""
+    if units is None:
+        return [int(size) for size in match.matched if size]
+    valued = codes >= 0
+    return [len(np.unique(units[valued & (y == k)])) for k in np.flatnonzero(match.matched)]
+
+
+def _is_giveaway(match: _Match, tries: float, cases: list[int]) -> bool:
     """Whether a match is no coincidence, given the logarithm of how many were tried."""
     n, common = int(match.labels.sum()), match.labels >= LEAST_OF_CLASS
     if n < LEAST_LABELS or common.sum() < 2 or match.exceptions > EXCEPTIONS * n:
@@ -220,6 +234,5 @@ def _is_giveaway(match: _Match, tries: float) -> bool:
     if (match.matched < (1 - IMPURE) * match.rows)[common].any():
         return False
     # The share of arrangements of the values that match the classes, in any order of the classes.
-    sizes = match.matched[match.matched > 0].tolist()
-    same = sum(lgamma(size + 1) for size in [*sizes, len(sizes)])
-    return same - lgamma(sum(sizes) + 1) + tries <= log(CHANCE)
+    same = sum(lgamma(size + 1) for size in [*cases, len(cases)])
+    return same - lgamma(sum(cases) + 1) + tries <= log(CHANCE)

@@ -2,17 +2,19 @@
 
 A mean over n_l labels, sharpened by H with correlation ρ, has variance v = σ² (1 − (n_u/n) ρ²) /
 n_l. An interval of half-width w requires z² v ≤ w²; detecting a difference d with probability 0.8
-requires (z + 0.84)² v ≤ d².
+requires (z + 0.84)² v ≤ d². With groups of rows that belong together, v is multiplied by the
+design effect 1 + (k − 1) r: r is the correlation of L within groups, and k the mean number of
+labels in the group of a label. New labels are then those of new groups of the same size.
 
 Rows to label next are drawn with probabilities ∝ √V(L|x), mixed with equal ones: the best design
 for a mean (rows that the model is uncertain about are more informative). Each row's probability of
 having a label afterwards is recorded, so that estimates and training weight labels by 1/π and stay
-unbiased.
+unbiased. Whole groups are drawn in the same way, by the mean of their rows.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,14 +23,16 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.data import DataError, SemiData
+from dessl.evaluation.debiased.groups import FEWEST_GROUPS, groups_of
+from dessl.evaluation.verdict import of_groups
 from dessl.functional import entropy
 from dessl.safety.answers import fold_answers
-from dessl.safety.columns import columns_of, sampled_rows
+from dessl.safety.columns import columns_of, groups_of_rows, sampled_rows
 from dessl.safety.gain import correlated
+from dessl.safety.unequal_draw import alike, design, systematic
 
 PlannedMetric = Literal["accuracy", "cross_entropy"]
 POWER = 0.8
-EQUAL_SHARE = 0.25  # share of labels drawn with equal probabilities: weights stay below 4
 LEAST_LABELS = 20
 
 
@@ -48,6 +52,11 @@ class LabelPlan:
         deviation: σ of the metric, or of the difference, over rows.
         correlation: ρ(L, H) out of fold.
         sentence: The answer in words.
+        labelled_groups: Number of groups with a label so far; None if rows have no groups, as
+            for the next two.
+        needed_groups: Of how many groups the ``needed_with_unlabelled`` test labels must be.
+        needed_groups_in_total: Of how many groups the ``needed_in_total`` labels must be.
+        design_effect: By how much groups multiply the variance; 1 without groups.
     """
 
     question: str
@@ -59,6 +68,10 @@ class LabelPlan:
     deviation: float
     correlation: float
     sentence: str
+    labelled_groups: int | None = None
+    needed_groups: int | None = None
+    needed_groups_in_total: int | None = None
+    design_effect: float = 1.0
 
 
 class NextRows(NamedTuple):
@@ -82,6 +95,7 @@ def plan_labels(
     metric: PlannedMetric = "accuracy",
     width: float | None = None,
     difference: float | None = None,
+    groups: "Tensor | NDArray[Any] | None" = None,
     share: float = 1.0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -95,6 +109,8 @@ def plan_labels(
         difference: Difference between two models, to be detected with probability 0.8. Its spread
             is that of two independent models of this quality, which is larger than that of two
             similar ones.
+        groups: (n,) numbers or text, the same for rows that belong together, such as a patient's;
+            by default ``data.groups``.
         share: Share of the labelled and of the unlabelled rows held out for evaluation, 0.2 in
             ``dessl fit``; with 1, no model is trained on them.
         confidence: Confidence level of the interval or the test.
@@ -124,13 +140,16 @@ def plan_labels(
         )
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     _checks.number("share", share, low=0, high=1, open_low=True)
-    loss, h = _losses(data, metric, seed)
+    of_rows = groups_of_rows(data, groups)
+    loss, h, units = _losses(data, metric, of_rows, seed)
     z = float(ndtri((1 + confidence) / 2))
     deviation, rho = float(loss.std()), correlated(loss, h).value
     if difference is not None:
         z += float(ndtri(POWER))
         deviation *= math.sqrt(2.0)
-    alone, helped = (_needed(deviation, r, goal / z, share * len(data)) for r in (0.0, rho))
+    effect = design_effect(loss, units)
+    spread = deviation * math.sqrt(effect)
+    alone, helped = (_needed(spread, r, goal / z, share * len(data)) for r in (0.0, rho))
     question = (
         f"{metric} within ± {goal:g} ({100 * confidence:g} % interval)"
         if width is not None
@@ -146,18 +165,66 @@ def plan_labels(
         deviation=deviation,
         correlation=rho,
         sentence="",
+        design_effect=effect,
     )
-    return replace(plan, sentence=_sentence(plan, share, len(data)))
+    if of_rows is not None:
+        plan = _in_groups(plan, len(torch.unique(of_rows[data.labelled_rows.cpu()])))
+    n_groups = None if of_rows is None else len(torch.unique(of_rows))
+    return replace(plan, sentence=_sentence(plan, share, len(data), n_groups))
 
 
-def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
+def _in_groups(plan: LabelPlan, labelled_groups: int) -> LabelPlan:
+    """The plan in groups with as many labels each as those so far; at least three of them."""
+    each = plan.labelled / labelled_groups
+    needed, total = (
+        max(FEWEST_GROUPS, math.ceil(labels / each - 1e-9))
+        for labels in (plan.needed_with_unlabelled, plan.needed_in_total)
+    )
+    return replace(
+        plan,
+        labelled_groups=labelled_groups,
+        needed_groups=needed,
+        needed_groups_in_total=total,
+    )
+
+
+def design_effect(loss: Tensor, units: NDArray[np.int64] | None) -> float:
+    """Return by how much groups multiply the variance of a mean loss: 1 + (k − 1) r.
+
+    Args:
+        loss: (m,) losses of labelled rows.
+        units: (m,) their groups; None if rows are independent.
+
+    >>> loss = torch.tensor([0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    >>> design_effect(loss, np.array([0, 0, 1, 1, 2, 2, 3, 3])), design_effect(loss, None)
+    (2.0, 1.0)
+    """
+    found = None if units is None else groups_of(len(loss), 0, units, None)
+    if found is None:
+        return 1.0
+    weights = torch.full_like(loss.double(), 1 / len(loss))
+    sizes = found.totals(torch.ones_like(weights))
+    k = float(sizes.square().sum() / sizes.sum())
+    return 1 + (k - 1) * found.correlation(weights, loss.double() - loss.double().mean())
+
+
+def next_rows(
+    data: SemiData,
+    n: int,
+    *,
+    groups: "Tensor | NDArray[Any] | None" = None,
+    seed: int = 0,
+) -> NextRows:
     """Draw unlabelled rows to label next, uncertain ones more often, with known probabilities.
 
-    The draw is systematic: n rows (to within one), each with its own probability.
+    The draw is systematic: n rows (to within one), each with its own probability. With groups, all
+    unlabelled rows of a group are drawn or none, about n rows in total.
 
     Args:
         data: The data, with labels of at least two classes.
         n: Number of rows.
+        groups: (n,) numbers or text, the same for rows that belong together, such as a patient's;
+            by default ``data.groups``.
         seed: Seed of the draw.
 
     >>> g = torch.Generator().manual_seed(0)
@@ -168,97 +235,59 @@ def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
     (20, True)
     """
     n = _checks.whole_number("n", n, low=1, high=len(data.unlabelled_rows))
-    _check_labels(data)
-    unknown = data.unlabelled_rows.cpu()
-    rows = torch.cat([data.labelled_rows.cpu(), unknown])
+    of_rows = groups_of_rows(data, groups)
+    _check_labels(data, of_rows)
+    rows = torch.cat([data.labelled_rows.cpu(), data.unlabelled_rows.cpu()])
     labelled = np.arange(len(rows)) < data.n_labelled
+    units = np.arange(len(rows))
+    if of_rows is not None:
+        units = np.unique(of_rows[rows].numpy(), return_inverse=True)[1]
     y = data.y.cpu()[data.labelled_rows.cpu()]
-    answers = fold_answers(columns_of(data, rows).values, y, labelled, data.n_classes, seed=seed)
+    values = columns_of(data, rows).values
+    answers = fold_answers(values, y, labelled, data.n_classes, groups=units, seed=seed)
     best = answers.log_p.exp().amax(1)
-    unsure = (best * (1 - best)).sqrt().numpy()
-    known, others = unsure[: data.n_labelled], unsure[data.n_labelled :]
-    chances = design(others, n)
-    chosen = systematic(chances, np.random.default_rng(seed))
+    unsure = np.bincount(units, (best * (1 - best)).sqrt().numpy()) / np.bincount(units)
+    asked = np.bincount(units, ~labelled) > 0  # rows, or groups with rows, that have no label
+    many = max(1, round(n * asked.sum() / (~labelled).sum()))
+    chances = np.empty(len(unsure))
+    chances[asked] = design(unsure[asked], many)
+    chances[~asked] = alike(unsure[~asked], unsure[asked], chances[asked], many)
+    chosen = np.flatnonzero(asked)[systematic(chances[asked], np.random.default_rng(seed))]
     drawn = torch.empty(len(data), dtype=torch.float64)
-    drawn[rows] = torch.from_numpy(np.concatenate([_alike(known, others, chances, n), chances]))
+    drawn[rows] = torch.from_numpy(chances[units])
     first = data.n_labelled / len(data) if data.propensity is None else data.propensity.cpu()
     propensity = first + (1 - first) * drawn
-    return NextRows(unknown[torch.from_numpy(chosen)].sort().values, propensity)
+    picked = torch.from_numpy(np.isin(units, chosen) & ~labelled)
+    return NextRows(rows[picked].sort().values, propensity)
 
 
-def _alike(
-    unsure: NDArray[np.float64], others: NDArray[np.float64], chances: NDArray[np.float64], n: int
-) -> NDArray[np.float64]:
-    """The probabilities that rows would have in the design of the others."""
-    below, wanted = chances < 1, _wanted(others, others, n)
-    scale = float(chances[below].sum() / wanted[below].sum()) if below.any() else 1.0
-    bounded: NDArray[np.float64] = np.minimum(1.0, scale * _wanted(unsure, others, n))
-    return bounded
-
-
-def _wanted(
-    unsure: NDArray[np.float64], others: NDArray[np.float64], n: int
-) -> NDArray[np.float64]:
-    """Probabilities before any is limited to 1: a quarter equal, the rest ∝ ``unsure``."""
-    m, total = len(others), others.sum()
-    if total == 0:
-        return np.full(len(unsure), n / m)
-    found: NDArray[np.float64] = EQUAL_SHARE * n / m + (1 - EQUAL_SHARE) * n * unsure / total
-    return found
-
-
-def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Return inclusion probabilities (m,) that sum to n: a quarter equal, the rest ∝ ``unsure``.
-
-    >>> design(np.array([0.0, 1.0, 1.0, 2.0]), 2).round(3).tolist()
-    [0.125, 0.5, 0.5, 0.875]
-    """
-    m = len(unsure)
-    if n == m:
-        return np.ones(m)
-    chances = _wanted(unsure, unsure, n)
-    for _ in range(m):  # the excess over 1 is distributed over the others
-        above = chances >= 1
-        left = n - above.sum()
-        if not above.any() or left <= 0 or chances[~above].sum() == 0:
-            break
-        scaled = chances[~above] * left / chances[~above].sum()
-        chances = np.where(above, 1.0, 0.0)
-        chances[~above] = scaled
-        if (scaled <= 1).all():
-            break
-    bounded: NDArray[np.float64] = np.clip(chances, 0, 1)
-    return bounded
-
-
-def systematic(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Draw rows in a random order at equal steps of their cumulative probabilities.
-
-    >>> systematic(np.array([0.5, 0.5, 1.0]), np.random.default_rng(0)).shape
-    (2,)
-    """
-    order = generator.permutation(len(chances))
-    ends = np.cumsum(chances[order])
-    marks = generator.random() + np.arange(round(float(ends[-1])) + 1)
-    places = np.searchsorted(ends, marks[marks < ends[-1] - 1e-9], side="right")
-    drawn: NDArray[np.int64] = order[np.unique(places)]
-    return drawn
-
-
-def _losses(data: SemiData, metric: PlannedMetric, seed: int) -> tuple[Tensor, Tensor]:
-    """L and H of labelled rows, out of fold."""
-    _check_labels(data)
-    sample = sampled_rows(data, seed=seed)
+def _losses(
+    data: SemiData, metric: PlannedMetric, groups: Tensor | None, seed: int
+) -> tuple[Tensor, Tensor, NDArray[np.int64] | None]:
+    """L and H of labelled rows, out of fold, and their groups."""
+    _check_labels(data, groups)
+    sample = sampled_rows(data, groups=groups, seed=seed)
     n_l = int(sample.labelled.sum())
     y = data.y.cpu()[sample.rows[:n_l]]
     values = columns_of(data, sample.rows).values
-    log_p = fold_answers(values, y, sample.labelled, data.n_classes, seed=seed).log_p[:n_l]
+    units = None if sample.groups is None else sample.groups[:n_l]
+    log_p = fold_answers(
+        values, y, sample.labelled, data.n_classes, groups=sample.groups, seed=seed
+    ).log_p[:n_l]
     if metric == "accuracy":
-        return (log_p.argmax(1) == y).double(), log_p.exp().amax(1)
-    return -log_p.gather(1, y[:, None])[:, 0], entropy(log_p)
+        return (log_p.argmax(1) == y).double(), log_p.exp().amax(1), units
+    return -log_p.gather(1, y[:, None])[:, 0], entropy(log_p), units
 
 
-def _check_labels(data: SemiData) -> None:
+def _check_labels(data: SemiData, groups: Tensor | None) -> None:
+    n_groups = None if groups is None else len(torch.unique(groups[data.labelled_rows.cpu()]))
+    if n_groups is not None and n_groups < FEWEST_GROUPS:
+        raise DataError.of(
+            data.name or "the data",
+            expected=f"labels of at least {FEWEST_GROUPS} groups, to plan with",
+            got=f"those of {n_groups}",
+            do="Label rows of more groups first, drawn at random.",
+        )
     n_classes = len(torch.unique(data.y[data.labelled_rows]))
     if data.n_labelled < LEAST_LABELS or n_classes < 2:
         raise DataError.of(
@@ -279,10 +308,11 @@ def _needed(deviation: float, rho: float, error: float, n: float) -> int:
     return max(3, math.ceil(min(plain, plain * (1 - rho**2) / (1 - share))))
 
 
-def _sentence(plan: LabelPlan, share: float, rows: int) -> str:
+def _sentence(plan: LabelPlan, share: float, rows: int, n_groups: int | None) -> str:
     """How many test labels are needed, and how many labels for so many to be held out."""
     now, needed, total = plan.labelled, plan.needed_with_unlabelled, plan.needed_in_total
-    text = f"About {needed:,} test labels are needed for {plan.question}"
+    of = of_groups(plan.needed_groups)
+    text = f"About {needed:,} test labels{of} are needed for {plan.question}"
     if needed < plan.needed:
         text += f" ({plan.needed:,} without the unlabelled rows)"
     if plan.held_out >= needed and share == 1:
@@ -296,9 +326,14 @@ def _sentence(plan: LabelPlan, share: float, rows: int) -> str:
     else:
         text += (
             f". {fitting} the labels for evaluation, {plan.held_out:,} of {now:,} now, so "
-            f"{total:,} labels in total are needed, {total - now:,} more than now."
+            f"{total:,} labels{of_groups(plan.needed_groups_in_total)} in total are needed, "
+            f"{total - now:,} more than now."
         )
-    if total > rows:
+    if n_groups is not None:
+        text += " They must be of new groups: more labels of the same groups add little."
+    if (plan.needed_groups_in_total or 0) > (n_groups or 0):
+        text += f" The data has only {n_groups:,} groups: collect more."
+    elif total > rows:
         text += f" The data has only {rows:,} rows: collect more."
     if share < 1:
         text += " If the test labels are in a separate file (--test-file), all of them count."

@@ -4,8 +4,9 @@ The first is a cross-fitted classifier of labelled against unlabelled rows: ridg
 columns, ridge regression on random features of a Gaussian kernel, and whether labelled rows have
 labelled neighbours. The second tests each column separately, the third a model's outputs.
 
-All p-values are from permutations. Under MCAR every choice of n_l labelled rows is as likely as the
-observed one, so the share of choices with a statistic at least as large is an exact p-value.
+All p-values are from permutations. Under MCAR every choice of :mod:`dessl.safety.choices` is as
+likely as the observed one, so the share of choices with a statistic at least as large is an exact
+p-value. With groups, whole groups are exchanged, cross-fitted and compared with each other.
 Several statistics are put on a common scale, and the largest of each choice is compared (Westfall
 and Young's maxT): the corrected p-values are exact for any dependence between them.
 """
@@ -20,15 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl.evaluation.statistics.signed_ranks import average_ranks
-from dessl.teachers.neighbours import Index
+from dessl.safety.choices import PERMUTATIONS, Codes, choices, group_folds
+from dessl.teachers.neighbours import ENTRIES, Index
 from dessl.teachers.space import Space
 
 Floats = NDArray[np.float64]
-PERMUTATIONS = 199
 FOLDS = 5
 FEATURES = 128  # random features of the kernel
 NEIGHBOURS = 3
 WAYS = ("linear", "kernel", "neighbours")
+ROUNDING = 1e-5  # standard deviations
 LEAST_ROWS = 10  # rows of each kind: with fewer, no test has useful power
 
 
@@ -79,6 +81,7 @@ def classifier_test(
     values: Tensor,
     labelled: NDArray[np.bool_],
     *,
+    groups: Codes | None = None,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> ClassifierTest:
@@ -87,6 +90,7 @@ def classifier_test(
     Args:
         values: (n, d) columns of the rows.
         labelled: (n,) which rows are labelled.
+        groups: (n,) group of each row; None if rows are independent.
         permutations: Number of random choices of labelled rows.
         seed: Seed of folds, features and choices.
 
@@ -99,17 +103,18 @@ def classifier_test(
     0.005
     """
     z = Space.of(values)(values)
-    drawn = choices(labelled, permutations=permutations, seed=seed)
+    drawn = choices(labelled, permutations=permutations, seed=seed, groups=groups)
     generator = np.random.default_rng(seed)
-    folds = generator.permutation(len(z)) % FOLDS
-    n_l = int(labelled.sum())
-    least = n_l * (len(z) - n_l) / len(z)
+    units = np.arange(len(z)) if groups is None else groups
+    folds = group_folds(units, FOLDS, generator)
+    share = float(labelled.mean())
+    least = share * (1 - share) * len(np.unique(units))
     scores = {
         "linear": _ridge_scores(_standardised(z), drawn, folds, least),
         "kernel": _ridge_scores(_random_features(z, generator), drawn, folds, least),
     }
     statistics = [_separation(found, drawn, folds) for found in scores.values()]
-    statistics.append(_labelled_neighbours(z, drawn))
+    statistics.append(_labelled_neighbours(z, drawn, groups))
     test = max_test(np.stack(statistics, 1))
     aucs = [auc(found[0][labelled], found[0][~labelled]) for found in scores.values()]
     return ClassifierTest(test.p_value, max(aucs), WAYS[int(test.corrected.argmin())])
@@ -120,7 +125,8 @@ def column_tests(
     labelled: NDArray[np.bool_],
     names: tuple[str, ...],
     *,
-    strata: NDArray[np.int64] | None = None,
+    strata: Codes | None = None,
+    groups: Codes | None = None,
     permutations: int = 499,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
@@ -133,6 +139,7 @@ def column_tests(
         labelled: (n,) which rows are labelled.
         names: Names of the columns.
         strata: (n,) stratum of each row; rows are ranked and exchanged only within a stratum.
+        groups: (n,) group of each row, each within one stratum; None if rows are independent.
         permutations: Number of random choices of labelled rows.
         seed: Seed of the choices.
 
@@ -140,7 +147,7 @@ def column_tests(
     >>> [shift.p_value < 0.05 for shift in column_tests(values, np.arange(40) < 12, ("a", "b"))]
     [True, False]
     """
-    drawn = choices(labelled, permutations=permutations, seed=seed, strata=strata)
+    drawn = choices(labelled, permutations=permutations, seed=seed, strata=strata, groups=groups)
     ranks = _centred_ranks(values, strata)
     spread = _centred_ranks(np.abs(ranks), strata)
     scores = np.concatenate([ranks, spread], 1).astype(np.float32)
@@ -161,9 +168,10 @@ def column_tests(
 def output_tests(
     log_p: Tensor,
     labelled: NDArray[np.bool_],
-    folds: NDArray[np.int64],
+    folds: Codes,
     class_names: tuple[str, ...],
     *,
+    groups: Codes | None = None,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
     """Test whether a model's outputs have the same distribution on labelled and unlabelled rows.
@@ -177,6 +185,7 @@ def output_tests(
         labelled: (n,) which rows are labelled.
         folds: (n,) number of the model that predicted each row.
         class_names: Names of the classes.
+        groups: (n,) group of each row, each within one fold; None if rows are independent.
         seed: Seed of the choices.
     """
     p = log_p.exp()
@@ -184,38 +193,9 @@ def output_tests(
     answers = torch.cat([entropy[:, None], p.amax(1, keepdim=True), p], 1)
     names = ("entropy H", "confidence", *(f"probability of {name}" for name in class_names))
     return column_tests(
-        answers.double().numpy(), labelled, names, strata=folds, permutations=199, seed=seed
-    )
-
-
-def choices(
-    labelled: NDArray[np.bool_],
-    *,
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
-    strata: NDArray[np.int64] | None = None,
-) -> NDArray[np.float32]:
-    """Return the observed choice of labelled rows and random ones, (permutations + 1, n).
-
-    Args:
-        labelled: (n,) which rows are labelled: the first choice.
-        permutations: Number of random choices.
-        seed: Seed of the draws.
-        strata: (n,) stratum of each row; rows are exchanged only within a stratum.
-
-    >>> drawn = choices(np.array([True, False, False]), permutations=4)
-    >>> drawn.shape, drawn[0].tolist(), drawn.sum(1).tolist()
-    ((5, 3), [1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0, 1.0])
-    """
-    generator = np.random.default_rng(seed)
-    marks = labelled.astype(np.float32)
-    found = np.repeat(marks[None], permutations + 1, 0)
-    groups = [np.arange(len(marks))]
-    if strata is not None:
-        groups = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
-    for rows in groups:
-        found[1:, rows] = generator.permuted(found[1:, rows], axis=1)
-    return found
+        answers.double().numpy(), labelled, names,
+        strata=folds, groups=groups, permutations=199, seed=seed,
+    )  # fmt: skip
 
 
 def max_test(statistics: Floats) -> MaxTest:
@@ -232,8 +212,8 @@ def max_test(statistics: Floats) -> MaxTest:
     scale = np.where(spread > 0, spread, 1.0)
     scaled = (statistics - statistics.mean(0)) / scale
     largest = scaled.max(1)
-    # A tie counts against the data; rounding must not break one.
-    corrected = (largest[1:, None] >= scaled[0] - 1e-9).sum(0) + 1
+    # A tie counts against the data; rounding in float32 must not break one.
+    corrected = (largest[1:, None] >= scaled[0] - ROUNDING).sum(0) + 1
     corrected = corrected / len(statistics)
     return MaxTest(float(corrected.min()), corrected)
 
@@ -268,7 +248,7 @@ def _random_features(z: Tensor, generator: np.random.Generator) -> Floats:
 
 
 def _ridge_scores(
-    features: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64], least: float
+    features: Floats, drawn: NDArray[np.float32], folds: Codes, least: float
 ) -> Floats:
     """Out-of-fold scores (choices, n) of least squares with a penalty, for every choice at once.
 
@@ -279,7 +259,7 @@ def _ridge_scores(
     centred = drawn.astype(np.float64) - drawn.mean(1, dtype=np.float64)[:, None]
     gram, moments = features.T @ features, centred @ features
     scores = np.empty((len(drawn), n))
-    for fold in range(FOLDS):
+    for fold in np.unique(folds):
         held = folds == fold
         own = features[held]
         slopes = np.linalg.solve(gram - own.T @ own + penalty, (moments - centred[:, held] @ own).T)
@@ -287,10 +267,10 @@ def _ridge_scores(
     return scores
 
 
-def _separation(scores: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64]) -> Floats:
+def _separation(scores: Floats, drawn: NDArray[np.float32], folds: Codes) -> Floats:
     """Covariance of scores and choices within folds, (choices,)."""
     total = np.zeros(len(scores))
-    for fold in range(FOLDS):
+    for fold in np.unique(folds):
         held = folds == fold
         own = scores[:, held] - scores[:, held].mean(1, keepdims=True)
         spread = np.sqrt((own**2).mean(1))
@@ -298,17 +278,33 @@ def _separation(scores: Floats, drawn: NDArray[np.float32], folds: NDArray[np.in
     return total
 
 
-def _labelled_neighbours(z: Tensor, drawn: NDArray[np.float32]) -> Floats:
-    """How many neighbours of labelled rows are labelled, (choices,)."""
-    k = min(NEIGHBOURS, len(z) - 1)
-    near = Index(z, exact=True).nearest_others(k).numbers.numpy()
-    found: Floats = sum(
-        (drawn * drawn[:, near[:, place]]).sum(1, dtype=np.float64) for place in range(k)
-    )
-    return found
+def _labelled_neighbours(z: Tensor, drawn: NDArray[np.float32], groups: Codes | None) -> Floats:
+    """How many neighbours of labelled rows are labelled, relative to chance, (choices,)."""
+    if groups is None:
+        near = Index(z, exact=True).nearest_others(min(NEIGHBOURS, len(z) - 1)).numbers.numpy()
+    else:
+        near = _neighbours_elsewhere(z, torch.from_numpy(groups)).numpy()
+    found = np.zeros(len(drawn))
+    for place in range(near.shape[1]):
+        found += (drawn * drawn[:, near[:, place]]).sum(1, dtype=np.float64)
+    # With groups of unequal sizes, choices differ in their number of rows.
+    relative: Floats = found / np.maximum(1.0, drawn.sum(1, dtype=np.float64)) ** 2
+    return relative
 
 
-def _centred_ranks(values: NDArray[np.floating], strata: NDArray[np.int64] | None) -> Floats:
+def _neighbours_elsewhere(z: Tensor, groups: Tensor) -> Tensor:
+    """The nearest rows of other groups, (n, k): those of a row's own group are labelled with it."""
+    k = min(NEIGHBOURS, len(z) - int(torch.unique(groups, return_counts=True)[1].max()))
+    half = z.square().sum(1) / 2
+    found = []
+    for rows in torch.split(torch.arange(len(z)), max(1, ENTRIES // len(z))):
+        distances = torch.addmm(half, z[rows], z.T, alpha=-1)
+        distances[groups[rows, None] == groups] = torch.inf
+        found.append(distances.topk(k, 1, largest=False).indices)
+    return torch.cat(found)
+
+
+def _centred_ranks(values: NDArray[np.floating], strata: Codes | None) -> Floats:
     """Ranks (n, d) within strata, each column of mean 0 in each stratum and of variance 1."""
     groups = np.zeros(len(values), np.int64) if strata is None else strata
     ranks = np.zeros(values.shape)

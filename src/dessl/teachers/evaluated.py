@@ -29,6 +29,7 @@ class EvaluatedRows:
         groups: Numbers (n,); rows with the same one count as one label.
         trained: Whether the final members are trained on a row.
         weights: 1/π of each label, if there are propensities.
+        grouped: Whether the data have groups; without them, only copies count as one label.
     """
 
     x: Tensor
@@ -40,6 +41,7 @@ class EvaluatedRows:
     groups: Tensor
     trained: Tensor
     weights: Tensor | None
+    grouped: bool = False
 
     @property
     def evaluated(self) -> Tensor:
@@ -99,7 +101,10 @@ def evaluated_rows(
             f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
             f"{tuple(anchor.shape)}."
         )
-    return EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights)
+    grouped = data.groups is not None
+    return EvaluatedRows(
+        x, y, x_u, data.n_classes, folds, anchor, groups, trained, weights, grouped
+    )
 
 
 def label_weights(data: SemiData) -> Tensor | None:

@@ -301,8 +301,9 @@ def _report(
         for name, loss in alone.items()
     )
     both, labelled = (losses(part, y) for part in (log_p, labelled_log_p))
+    n_groups = len(torch.unique(groups))
     return PoolReport(
-        n=len(torch.unique(groups)),
+        n=len(groups) if rows.grouped else n_groups,  # copies of a row are one label
         members=members,
         anchor=_mean(alone[ANCHOR], counts),
         without_unlabelled=_mean(labelled, counts),
@@ -310,6 +311,7 @@ def _report(
         ensembling=Gain.of(alone[ANCHOR], labelled, groups, counts),
         unlabelled=Gain.of(labelled, both, groups, counts),
         total=Gain.of(alone[ANCHOR], both, groups, counts),
+        n_groups=n_groups if rows.grouped else None,
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from dessl._entries import Measured
 from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import ROUNDING, metric_text, with_error
+from dessl.evaluation.verdict import of_groups
 from dessl.teachers.pool import ANCHOR
 
 CLEAR = 1.96  # standard errors
@@ -114,6 +115,7 @@ class PoolReport:
         ensembling: Gain from pooling without unlabelled rows.
         unlabelled: Additional gain from the unlabelled rows.
         total: Total gain.
+        n_groups: Number of groups of these labels, which count as units; None without groups.
     """
 
     n: int
@@ -124,6 +126,7 @@ class PoolReport:
     ensembling: Gain
     unlabelled: Gain
     total: Gain
+    n_groups: int | None = None
 
     def __str__(self) -> str:
         """A table of the members and a line for each gain."""
@@ -144,8 +147,8 @@ class PoolReport:
     def verdict(self) -> str:
         """The gains from ensembling and from unlabelled rows, in two sentences."""
         found = (
-            f"On {self.n} held-out labels, the cross-entropy of the pool is {self.pooled:.3f}, "
-            f"that of the networks alone {self.anchor:.3f} (lower is better)."
+            f"On {self.n} held-out labels{of_groups(self.n_groups)}, the cross-entropy of the pool "
+            f"is {self.pooled:.3f}, that of the networks alone {self.anchor:.3f} (lower is better)."
         )
         others = self.ensembling.change
         if self.unlabelled == Gain(0.0, 0.0):
