@@ -50,6 +50,15 @@ def teacher_columns(columns: Collection[str], name: str, source: object) -> tupl
     return found
 
 
+def probability_columns(name: str, class_name: str) -> tuple[str, str]:
+    """The names that a column of a teacher's probabilities of a class may have.
+
+    >>> probability_columns("p", "yes")
+    ('p(yes)', 'p_yes')
+    """
+    return f"{name}({class_name})", f"{name}_{class_name}"
+
+
 def read_answers(
     table: Table,
     teachers: Mapping[str, Sequence[str]],
@@ -119,12 +128,12 @@ def _probabilities(
     """(n, classes), NaN for an empty cell."""
     ordered = []
     for one in class_names:
-        both = [column for column in (f"{name}({one})", f"{name}_{one}") if column in columns]
+        both = [column for column in probability_columns(name, one) if column in columns]
         if not both:
             raise DataError.of(
                 table.source,
-                expected=f"a column {quoted(f'{name}({one})')} or {quoted(f'{name}_{one}')} of the "
-                "teacher's probabilities, as for each class",
+                expected=f"a column {' or '.join(map(quoted, probability_columns(name, one)))} of "
+                "the teacher's probabilities, as for each class",
                 got=few([quoted(column) for column in columns], most=20),
                 do="Name the columns like the classes of the label column, or remove the class.",
             )
