@@ -307,8 +307,8 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
     ("options", "told"),
     [
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
-        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this means no "
-         "answer, pass --missing-label 'not sure'"),
+        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If 'not sure' means no "
+         "answer, pass --missing-label 'not sure', or"),
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--labels", "50"), "--labels cannot be used with --teacher on a table"),
