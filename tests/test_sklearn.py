@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -19,7 +19,7 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -184,6 +184,21 @@ class TestWrappers:
             warnings.filterwarnings("error", f".*{NUMBERED}", UserWarning)
             if not isinstance(wrap(own), CalibratedClassifierCV | StackingClassifier):
                 wrap(own).fit(X[known], few[known])
+
+    @pytest.mark.parametrize(
+        "wrapper",
+        [CalibratedClassifierCV(DeSSLClassifier(**FAST), cv=2),
+         OneVsOneClassifier(DeSSLClassifier(**FAST))],
+    )  # fmt: skip
+    def test_a_warning_names_the_class_of_scikit_learn(
+        self, rows: tuple, wrapper: BaseEstimator
+    ) -> None:
+        X, few = rows
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            clone(wrapper).fit(X, few)
+        lines = [str(one.message) for one in noted if NUMBERED in str(one.message)]
+        assert {line.split()[0] for line in lines} == {type(wrapper).__name__}
 
     def test_predictions_that_number_the_labels_are_warned_of(self, rows: tuple) -> None:
         X, few = rows

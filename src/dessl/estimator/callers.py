@@ -125,11 +125,22 @@ def _numbers_labels(frame: FrameType) -> str | None:
     """The name of a caller that encodes labels, if some of them are missing."""
     module, local = frame.f_globals["__name__"], frame.f_locals
     if module.startswith(NUMBERING) and n_missing(local.get("y", 0)):
-        return type(local["self"]).__name__ if "self" in local else frame.f_code.co_name
+        return _class_of(frame)
     if module == VALIDATION and frame.f_code.co_name == "cross_val_predict":
         numbered = getattr(local.get("le"), "classes_", ())
         return "cross_val_predict" if n_missing(numbered) else None
     return None
+
+
+def _class_of(frame: FrameType) -> str:
+    """The class that a function works for; its module if the class is in another process."""
+    module = frame.f_globals["__name__"]
+    outer: FrameType | None = frame
+    while outer is not None:
+        if "self" in outer.f_locals and outer.f_globals.get("__name__") == module:
+            return type(outer.f_locals["self"]).__name__
+        outer = outer.f_back
+    return ".".join(part for part in module.split(".") if not part.startswith("_"))
 
 
 def _callers(module: str) -> Iterator[FrameType]:
