@@ -5,10 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import ConfusionMatrixDisplay, log_loss
 from sklearn.model_selection import (
     GridSearchCV,
@@ -17,7 +19,7 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -183,9 +185,76 @@ class TestWrappers:
             if not isinstance(wrap(own), CalibratedClassifierCV | StackingClassifier):
                 wrap(own).fit(X[known], few[known])
 
+    @pytest.mark.parametrize(
+        "wrapper",
+        [CalibratedClassifierCV(DeSSLClassifier(**FAST), cv=2),
+         OneVsOneClassifier(DeSSLClassifier(**FAST))],
+    )  # fmt: skip
+    def test_a_warning_names_the_class_of_scikit_learn(
+        self, rows: tuple, wrapper: BaseEstimator
+    ) -> None:
+        X, few = rows
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            clone(wrapper).fit(X, few)
+        lines = [str(one.message) for one in noted if NUMBERED in str(one.message)]
+        assert {line.split()[0] for line in lines} == {type(wrapper).__name__}
+
     def test_predictions_that_number_the_labels_are_warned_of(self, rows: tuple) -> None:
         X, few = rows
         clf = DeSSLClassifier(**FAST)
         with pytest.warns(UserWarning, match=f"cross_val_predict {NUMBERED}"):
             cross_val_predict(clf, X, few, cv=KFold(2), method="predict_proba")
         assert set(cross_val_predict(clf, X, few, cv=KFold(2))) <= {0, 1, 2}
+
+
+class TestPipelines:
+    """Preprocessing inside WithUnlabelled sees all rows; outside it would miss the unlabelled."""
+
+    @pytest.mark.parametrize("names", [None, ("a", "b", "c")], ids=["numbers", "text"])
+    def test_preprocessing_inside_is_fitted_on_all_rows(
+        self, rows: tuple, names: tuple[str, ...] | None
+    ) -> None:
+        X, few = rows
+        known = few >= 0
+        X = 100 + 50 * np.concatenate([X[known], X[~known]])
+        y = few[known] if names is None else np.array(names)[few[known]]
+        weights = np.linspace(0.5, 2, len(y))
+        inside = make_pipeline(StandardScaler(), make_pipeline(DeSSLClassifier(**FAST)))
+        own = WithUnlabelled(inside, X[len(y) :]).fit(X[: len(y)], y, sample_weight=weights)
+        scaled = StandardScaler().fit_transform(X)
+        whole = DeSSLClassifier(**FAST).fit(
+            scaled[: len(y)], y, X_unlabelled=scaled[len(y) :], sample_weight=weights
+        )
+        assert np.array_equal(own.predict_proba(X), whole.predict_proba(scaled))
+        assert own.classes_.tolist() == whole.classes_.tolist() == sorted(set(y.tolist()))
+        assert own.n_features_in_ == 3
+        calibrated = CalibratedClassifierCV(own, cv=2).fit(X[: len(y)], y)
+        assert calibrated.classes_.tolist() == own.classes_.tolist()
+
+    def test_preprocessing_outside_is_warned_of(self, rows: tuple) -> None:
+        X, few = rows
+        known, X = few >= 0, 100 + 50 * X
+        own = WithUnlabelled(DeSSLClassifier(**FAST), X[~known])
+        with pytest.warns(UserWarning, match="'standardscaler' transformed X, but most columns"):
+            make_pipeline(StandardScaler(), own).fit(X[known], few[known])
+        scaler = StandardScaler().fit(X[known])
+        own = WithUnlabelled(DeSSLClassifier(**FAST), scaler.transform(X[~known]))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", ".*transformed X", UserWarning)
+            make_pipeline(StandardScaler(), own).fit(X[known], few[known])
+
+    def test_a_pipeline_of_others_is_refused(self, rows: tuple) -> None:
+        X, few = rows
+        known = few >= 0
+        own = WithUnlabelled(make_pipeline(StandardScaler(), LogisticRegression()), X[~known])
+        with pytest.raises(TypeError, match="a pipeline that ends in LogisticRegression"):
+            own.fit(X[known], few[known])
+
+    def test_a_step_that_learns_from_labels_is_explained(self, rows: tuple) -> None:
+        X, few = rows
+        known = few >= 0
+        inside = make_pipeline(SelectKBest(k=2), DeSSLClassifier(**FAST))
+        with pytest.raises(TypeError) as error:
+            WithUnlabelled(inside, X[~known]).fit(X[known], few[known])
+        assert "A step that learns from y, as SelectKBest does" in error.value.__notes__[0]

@@ -6,7 +6,7 @@ scikit-learn treats -1 as a class like any other. Three tools prevent this:
 ``cross_val_score``, ``GridSearchCV``, …     ``cv=SemiSupervisedSplit()``, with any scoring
 any other ``cv``                             ``scoring=semi_supervised_scorer("neg_log_loss")``
 ``CalibratedClassifierCV``, ``Bagging…``, …  ``WithUnlabelled(DeSSLClassifier(), X_unlabelled)``,
-                                             fitted on labelled rows
+                                             fitted on labelled rows; a pipeline goes inside
 ============================================ ===================================================
 
 :class:`dessl.DeSSLClassifier` warns if you use a plain splitter or scorer with missing labels.
@@ -21,9 +21,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring, get_scorer
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from dessl.estimator.callers import warn_of_untransformed
+from dessl.estimator.classifier import DeSSLClassifier
+from dessl.estimator.stacking import STACKED, stacked_labels, stacked_rows
 from dessl.estimator.targets import known_labels
 
 __all__ = ["SemiSupervisedSplit", "WithUnlabelled", "semi_supervised_scorer"]
@@ -145,12 +149,22 @@ class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
 
     Args:
         estimator: A classifier whose ``fit`` takes ``X_unlabelled``, such as
-            :class:`dessl.DeSSLClassifier`.
-        X_unlabelled: Rows like those of X. Wrappers copy them with the estimator.
+            :class:`dessl.DeSSLClassifier`; or a pipeline that ends in a DeSSLClassifier. Its other
+            steps are fitted on labelled and unlabelled rows.
+        X_unlabelled: Rows like those of X. Wrappers copy them with the estimator. A pipeline around
+            this classifier would transform X alone: put the pipeline inside.
 
     Attributes:
         estimator_: The fitted classifier.
         classes_: Its classes.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = 100.0 + np.arange(40.0)[:, None]
+    >>> inside = make_pipeline(StandardScaler(), DeSSLClassifier(steps=20, random_state=0))
+    >>> model = WithUnlabelled(inside, X[20:]).fit(X[:20], np.repeat([0, 1], 10))
+    >>> model.estimator_[0].mean_  # of all 40 rows
+    array([119.5])
     """
 
     def __init__(self, estimator: Any, X_unlabelled: Any) -> None:
@@ -161,12 +175,17 @@ class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         """Fit a clone on labelled rows and the unlabelled ones.
 
         Args:
-            X: Rows with a label.
+            X: Rows with a label, (n, ...).
             y: (n,) labels.
             sample_weight: (n,) weights; an unlabelled row has weight 1.
         """
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.estimator_ = clone(self.estimator).fit(X, y, X_unlabelled=self.X_unlabelled, **weights)
+        warn_of_untransformed(X, self.X_unlabelled)
+        estimator = clone(self.estimator)
+        if isinstance(estimator, Pipeline):
+            self.estimator_ = _fitted_pipeline(estimator, X, y, self.X_unlabelled, sample_weight)
+        else:
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+            self.estimator_ = estimator.fit(X, y, X_unlabelled=self.X_unlabelled, **weights)
         self.classes_ = self.estimator_.classes_
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -195,3 +214,28 @@ class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         """Return the score of the fitted classifier."""
         check_is_fitted(self)
         return float(self.estimator_.score(X, y, sample_weight))
+
+
+def _fitted_pipeline(pipeline: Pipeline, X: Any, y: Any, more: Any, sample_weight: Any) -> Pipeline:
+    """A pipeline fitted on labelled and unlabelled rows together."""
+    last: Any = pipeline
+    path = ""
+    while isinstance(last, Pipeline):
+        name, last = last.steps[-1]
+        path += f"{name}__"
+    if not isinstance(last, DeSSLClassifier):
+        raise TypeError(
+            "estimator must be a DeSSLClassifier or a pipeline that ends in one; got a pipeline "
+            f"that ends in {type(last).__name__}. Another last step would take missing labels for "
+            "a class."
+        )
+    rows = stacked_rows(X, more)
+    n_more = np.shape(more)[0]
+    weights = {}
+    if sample_weight is not None:
+        weights = {f"{path}sample_weight": np.concatenate([sample_weight, np.ones(n_more)])}
+    try:
+        return pipeline.fit(rows, stacked_labels(y, n_more), **weights)
+    except (TypeError, ValueError) as error:
+        error.add_note(STACKED)
+        raise

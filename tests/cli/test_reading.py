@@ -45,7 +45,7 @@ def test_a_run_remembers_how_its_table_was_read(cli: Cli, data: Path, tmp_path: 
     assert "--encoding on the command line" in err
     code, _, err = cli(*common, "--encoding", CODING, "--out", tmp_path / "marks")
     assert code == 2
-    assert "--missing-label ." in err
+    assert "--missing-label '.'" in err
     run = tmp_path / "run"
     code, _, err = cli(*common, *HOW, "--out", run)
     assert code == 0, err

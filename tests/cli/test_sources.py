@@ -42,7 +42,7 @@ def test_without_a_terminal_a_doubtful_label_is_refused_with_both_ways_out(
     code, _, err = cli("fit", answered, "--label", "y", "--out", tmp_path / "run")
     assert code == 2
     assert "got 'NA' in 20 rows" in err
-    assert "--missing-label NA. If these are classes, pass --no-missing-label" in err
+    assert "--missing-label 'NA'. If these are classes, pass --no-missing-label" in err
     assert not (tmp_path / "run").exists()
     named = training_data(str(answered), label="y", missing_labels=["NA"])
     assert (named.class_names, named.n_labelled) == (("no", "yes"), 40)
@@ -130,7 +130,7 @@ def test_options_of_npy_files(
 def test_doubtful_labels_of_npy_files_are_asked_about(vectors: str, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("kind\n" + "cat\ndog\ncat\ndog\nNA\n" * 4)
-    with pytest.raises(DataError, match=r"'NA' in 4 rows.*--missing-label NA"):
+    with pytest.raises(DataError, match=r"'NA' in 4 rows.*--missing-label 'NA'"):
         training_data(vectors, labels=str(labels))
     data = training_data(vectors, labels=str(labels), missing_labels=["NA"])
     assert (data.class_names, data.n_unlabelled) == (("cat", "dog"), 4)

@@ -307,8 +307,8 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
     ("options", "told"),
     [
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
-        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this means no "
-         "answer, pass --missing-label 'not sure'"),
+        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If 'not sure' means no "
+         "answer, pass --missing-label 'not sure', or"),
         (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
         (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--labels", "50"), "--labels cannot be used with --teacher on a table"),
@@ -354,6 +354,48 @@ def test_some_columns_of_a_teacher_are_refused(
     source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")
     with pytest.raises(DataError, match=r"all columns of .*'p', or none; got no column 'p\(yes\)'"):
         answers_to(model, str(source))
+
+
+def test_answers_of_another_form_than_in_training_are_refused(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    """Fitted on the classes of a column, given columns of probabilities, and the reverse."""
+    source, out = tmp_path / "new.csv", tmp_path / "p.csv"
+    source.write_text("a,b,llm(no),llm_yes\n0.1,0.2,0.3,0.7\n")
+    code, _, err = cli("predict", listening, source, "--out", out)
+    assert code == 2
+    assert "expected classes of teacher 'llm', as in training, in 'llm'; got probabilities in " in (
+        err
+    )
+    assert "'llm(no)', 'llm_yes'. Pass classes; or remove 'llm(no)', 'llm_yes' to predict" in err
+    source.write_text("a,b,llm_no\n0.1,0.2,0.3\n")  # not a column for each class
+    code, _, err = cli("predict", listening, source, "--out", out)
+    assert (code, "the student predicts alone" in err) == (0, True), err
+    saved = load_model(listening / "model")
+    soft = {"llm": ["llm(no)", "llm(yes)"]}
+    model = dataclasses.replace(saved, details={**saved.details, "teachers": soft})
+    named = new_rows(answers, tmp_path / "classes.csv", lambda number, text: "yes")
+    with pytest.raises(
+        DataError,
+        match=r"expected probabilities of teacher 'llm', as in training, in 'llm\(no\)', "
+        r"'llm\(yes\)'; got classes in 'llm'\. Pass probabilities",
+    ):
+        answers_to(model, str(named))
+
+
+def test_features_named_like_probabilities_are_not_answers(listening: Path, tmp_path: Path) -> None:
+    saved = load_model(listening / "model")
+    assert saved.encoding is not None
+    named = tuple(dataclasses.replace(one, name=f"x_{one.name}") for one in saved.encoding.columns)
+    model = dataclasses.replace(
+        saved,
+        details={**saved.details, "teachers": {"x": ["x"]}},
+        class_names=("a", "b"),
+        encoding=dataclasses.replace(saved.encoding, columns=named),
+    )
+    source = tmp_path / "new.csv"
+    source.write_text("x_a,x_b\n0.1,0.2\n")
+    assert answers_to(model, str(source)) is None  # the student predicts alone
 
 
 def test_embeddings_have_answers_in_their_file_of_labels(

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dessl.estimator.callers import n_missing, warn_of_numbered, warn_of_scored
+from dessl.estimator.callers import (
+    most_columns_far,
+    n_missing,
+    warn_of_numbered,
+    warn_of_scored,
+    warn_of_untransformed,
+)
 
 SOME = np.array([0, -1, 1, -1])
 
@@ -59,8 +65,11 @@ def test_an_estimator_that_numbers_labels_is_named(module: str) -> None:
     fit = caller(module, "self", "y", called="fit")
     (line,) = said(lambda: fit(warn_of_numbered, Bagging(), SOME))
     assert line.startswith("Bagging treats the missing labels in y as a class")
-    (line,) = said(lambda: caller(module, "y", called="_fit")(warn_of_numbered, SOME))
-    assert line.startswith("_fit treats")
+    inner = caller(module, "y", called="_fit")
+    (line,) = said(lambda: fit(lambda: inner(warn_of_numbered, SOME), Bagging(), SOME))
+    assert line.startswith("Bagging treats")
+    (line,) = said(lambda: inner(warn_of_numbered, SOME))  # in a process of its own
+    assert line.startswith(f"{module.removesuffix('._voting')} treats")
     assert said(lambda: fit(warn_of_numbered, Bagging(), np.array([0, 1]))) == []
 
 
@@ -100,3 +109,49 @@ def test_the_warning_is_of_the_line_that_called() -> None:
 )
 def test_missing_labels_are_counted(labels: Any, n: int) -> None:
     assert n_missing(labels) == n
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale", "far"),
+    [
+        ([0, 0, 0, 0], [1, 1, 1, 1], False),
+        ([1.9, 1.9, 1.9, 1.9], [1, 2.9, 1, 0.34], False),  # a large shift in the same unit
+        ([2.1, 2.1, 0, 0], [1, 1, 1, 1], False),  # half of the columns
+        ([2.1, 2.1, 2.1, 0], [1, 1, 1, 1], True),
+        ([0, 0, 0, 0], [3.1, 0.3, 100, 1], True),
+    ],
+)
+def test_columns_are_far_by_their_means_or_their_spread(
+    shift: list[float], scale: list[float], far: bool
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 4))
+    rows = (rows - rows.mean(0)) / rows.std(0)
+    assert most_columns_far(7 + rows, 7 + rows * scale + shift) is far
+
+
+def test_rows_that_cannot_be_compared_are_not_far() -> None:
+    rows = np.arange(6.0).reshape(3, 2)
+    for more in (rows[:, :1], rows[:0], np.full((3, 2), np.nan), [["a", "b"]], rows[None]):
+        assert not most_columns_far(rows, more)
+    constant = np.ones((3, 2))
+    assert not most_columns_far(constant, 100 * rows)
+
+
+class Steps:
+    def __init__(self, *steps: tuple[str, object]) -> None:
+        self.steps = list(steps)
+
+
+def test_only_rows_that_a_pipeline_has_transformed_are_warned_of() -> None:
+    rows, last = np.random.default_rng(0).normal(size=(20, 3)), ("last", object())
+
+    def warned(*before: tuple[str, object], more: Any = 50 + rows) -> list[str]:
+        fit = caller("sklearn.pipeline", "self")
+        return said(lambda: fit(lambda: warn_of_untransformed(rows, more), Steps(*before, last)))
+
+    (line,) = warned(("scale", object()), ("none", "passthrough"))
+    assert line.startswith("the pipeline's 'scale' transformed X, but most columns of X_unlabelled")
+    assert "Put the preprocessing inside: WithUnlabelled(make_pipeline(" in line
+    assert warned(("scale", object()), more=1 + rows) == []
+    assert warned(("none", "passthrough")) == warned() == []
+    assert said(lambda: warn_of_untransformed(rows, 50 + rows)) == []

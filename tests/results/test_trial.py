@@ -24,6 +24,7 @@ from dessl.report.decision import advice
 from dessl.report.page import report_html
 from dessl.results.facts import ModelFacts, RunFacts, read_facts, write_facts
 from dessl.results.trial import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT, taught_facts, trial_facts
+from dessl.teachers.taught_report import Interval
 
 
 def trial(lam: float, n_unlabelled: int = 200) -> Trial:
@@ -314,8 +315,25 @@ def test_answers_that_are_not_used_are_said_once_and_the_student_is_called_so() 
     assert [one.name for one in facts.methods] == [WITHOUT, REJECTED]
     assert facts.model == ModelFacts(WITHOUT, 60, refitted=False)
     assert facts.verdict.sentence.startswith("The answers did not help, so ")
-    assert facts.verdict.sentence.count("answers") == 1
+    assert facts.verdict.sentence.count("did not help") == 1
     assert advice(facts).startswith("Use this model, which does not use the answers: expected")
+
+
+def test_the_verdict_on_a_teacher_better_than_the_result_names_both_accuracies() -> None:
+    found = taught("good")
+    low = dataclasses.replace(
+        found.report.student, answers_weight=0.0, accuracy=Interval(0.4, 0.3, 0.5)
+    )
+    report = dataclasses.replace(found.report, student=low)
+    facts = taught_facts(
+        dataclasses.replace(found, report=report), three_clouds(), command="dessl fit", seconds=1.0
+    )
+    assert facts.verdict.sentence.startswith("The networks that learnt from the answers predict no")
+    right = report.teachers[0].accuracy
+    assert right is not None
+    both = f"the accuracy is {right.value:.3f} for good and about 0.400 for the model without"
+    assert both in facts.verdict.sentence
+    assert "--teacher-at-prediction" in facts.verdict.sentence
 
 
 def test_the_two_criteria_may_differ_in_a_verdict() -> None:

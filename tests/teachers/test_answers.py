@@ -89,6 +89,34 @@ def test_answers_that_cannot_be_read_are_refused(values: object, message: str) -
         Answers.of(values, NAMES)
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([0, 1, 2, 0]), r"'1', '2', '3'; got '0' in 2 rows\. If they are positions in "
+         r"this list, pass the classes at these positions\. Map other spellings"),
+        ([0, 1.0, 7, None], r"got '0' in 1 row, '7' in 1 row\. Map other spellings"),
+        ([0.5, 0.5, 1], r"got '0.5' in 2 rows\. Map"),
+        (torch.tensor([-2, 1]), r"got '-2' in 1 row\. Map"),
+        ([0, "1", "x"], r"got '0' in 1 row, 'x' in 1 row\. Map"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_no_class_are_counted_as_texts_are(values: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        Answers.of(values, ("1", "2", "3"))
+    assert not hasattr(error.value, "__notes__")
+    assert "Save" not in str(error.value)
+
+
+def test_numbers_are_classes_by_their_text() -> None:
+    large = 2**60 + 1  # more digits than a float has
+    values = [1, 2.0, np.int64(3), torch.tensor(1), None, -1, np.nan, large]
+    read = Answers.of(values, ("1", "2", "3", str(large)))
+    assert read.values.tolist() == [0, 1, 2, 0, -1, -1, -1, 3]
+    assert Answers.of([0.5, 1.5], ("0.5", "1.5")).values.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="got the number -1"):  # that class, or no answer?
+        Answers.of([-1, 1], ("-1", "1"))
+
+
 def test_rounded_probabilities_are_divided_by_their_sum() -> None:
     table = [[0.33, 0.33, 0.33], [0.5, 0.34, 0.17], [0.2, 0.3, 0.5], [0.66, 0.16, 0.16]]
     with pytest.warns(UserWarning, match="3 of 4 rows .* of llm add up to 0.98 to 1.01"):

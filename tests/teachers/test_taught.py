@@ -114,3 +114,46 @@ def test_other_teachers_than_those_of_training_are_refused() -> None:
         of_two().predict_log_proba(x, {"good": good, "new": good})
     with pytest.raises(ValueError, match=r"answers of 2 teachers are needed.*'shuffled'; got 1"):
         of_two().predict_log_proba(x, good)
+
+
+@cache
+def of_classes() -> Taught:
+    """A student of a teacher that gave classes in training."""
+    said = Answers.of([NAMES[c] for c in answers("good")[:600].argmax(1)], NAMES, name="llm")
+    return learn_from_answers(data(), said, at_prediction=True, setting=SHORT, models=())
+
+
+def test_answers_of_another_form_than_in_training_are_refused() -> None:
+    x, said = rows()[0][600:], answers("good")[600:]
+    classes = [NAMES[c] for c in said.argmax(1)]
+    with pytest.raises(ValueError, match=r"^teacher 'good' gave probabilities in training and "
+                       r"classes now\..* pass probabilities \(n, classes\)"):  # fmt: skip
+        taught("good", at_prediction=True).predict_log_proba(x, classes)
+    with pytest.raises(ValueError, match=r"^teacher 'llm' gave classes in training and "
+                       r"probabilities now\..* pass classes \(n,\)"):  # fmt: skip
+        of_classes().predict_log_proba(x, said)
+    with pytest.raises(ValueError, match=r"^teacher 'shuffled' gave probabilities"):
+        of_two().predict_log_proba(x, {"shuffled": classes})
+
+
+def test_the_form_of_the_answers_counts_not_their_values() -> None:
+    """Probabilities of 0 and 1 are probabilities; no answer at all has no form."""
+    x, said = rows()[0][600:], answers("good")[600:]
+    found = taught("good", at_prediction=True)
+    sure = torch.eye(3)[said.argmax(1)]
+    assert torch.isfinite(found.predict_log_proba(x, sure)).all()
+    with pytest.raises(ValueError, match="gave classes in training"):
+        of_classes().predict_log_proba(x, sure)
+    none = torch.full((300, 3), torch.nan)
+    assert torch.equal(of_classes().predict_log_proba(x, none), of_classes().predict_log_proba(x))
+
+
+@pytest.mark.parametrize(("name", "called"), [("teacher", "the teacher"), ("teacher 2",) * 2])
+def test_a_teacher_without_a_name_is_called_by_its_number(name: str, called: str) -> None:
+    (quality,) = of_classes().report.teachers
+    report = dataclasses.replace(
+        of_classes().report, teachers=(dataclasses.replace(quality, name=name),)
+    )
+    unnamed = dataclasses.replace(of_classes(), report=report)
+    with pytest.raises(ValueError, match=f"^{called} gave classes in training"):
+        unnamed.predict_log_proba(rows()[0][600:], answers("good")[600:])

@@ -48,12 +48,15 @@ def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
         ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain of more than 1"),  # equal
         ({"pooled_loss": 0.6}, False, "did not help, so only gold labels and unlabelled rows"),
         ({"answers_weight": 0.6}, True, "The answers help"),
-        ({"answers_weight": 0.0}, False, "The answers got no weight, so only gold labels and"),
-        ({"answers_weight": 1e-5}, False, "The answers got no weight"),
+        ({"answers_weight": 0.0}, False, "The networks that learnt from the answers predict no "
+         "better than the other models and got no weight, so only gold labels and unlabelled rows"),
+        ({"answers_weight": 1e-5}, False, "and got no weight, so only"),
+        ({"answers_weight": 0.0, "alone_loss": 0.6, "alone_error": 0.02}, False,
+         "The answers got no weight, so they are not used as input"),
         ({"pooled_loss": 0.6 - 3e-9, "standard_error": 1e-9}, False, "help, so only"),  # rounding
         ({"pooled_loss": 0.7, "weights_without": (1.0, 0.0, 0.0)}, False, "so gold labels alone"),
     ],
-)
+)  # fmt: skip
 def test_answers_are_used_where_they_help(change: dict[str, Any], kept: bool, says: str) -> None:
     choice = made(**change)
     assert choice.kept is kept
@@ -167,3 +170,20 @@ def test_an_earlier_report_has_no_interval_of_the_calibration_error() -> None:
     found = TaughtReport.from_dict(old)
     assert found.teachers[0].calibration_error is None
     assert found.student == made()
+
+
+def test_good_answers_that_the_student_could_not_learn_are_not_called_useless() -> None:
+    deaf = made(answers_weight=0.0, accuracy=Interval(0.7, 0.6, 0.8))
+    worse = dataclasses.replace(QUALITY, name="crowd", accuracy=Interval(0.75, 0.7, 0.8))
+    report = TaughtReport(60, 540, (worse, QUALITY), deaf, None)
+    assert str(report).splitlines()[-1] == report.hint
+    assert "the accuracy is 0.800 for model and about 0.700 for the model without" in report.hint
+    assert "--teacher-at-prediction, in Python at_prediction=True" in report.hint
+    silent = dataclasses.replace(QUALITY, accuracy=None)
+    for other in (
+        dataclasses.replace(report, student=made(accuracy=deaf.accuracy)),  # the answers are used
+        dataclasses.replace(report, with_answers=made(answers_weight=0.0)),  # it was tried
+        dataclasses.replace(report, student=made(answers_weight=0.0)),  # 0.9: better than both
+        dataclasses.replace(report, teachers=(silent,)),
+    ):
+        assert other.hint == ""

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from dessl._checks import quoted
 from dessl._files import file_sha256
 from dessl.cli.options import AS_IT_IS, Reading
 from dessl.data import DATASETS, DataError, SemiData, load
-from dessl.data.errors import did_you_mean
+from dessl.data.errors import did_you_mean, missing_label_options
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
@@ -224,12 +223,12 @@ def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> lis
     """Ask on the terminal which labels mark missing ones; without a terminal, name the options."""
     listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
         raise DataError.of(
             source,
             expected=f"classes in {'the labels' if label is None else f'column {quoted(label)}'}",
             got=f"{listed}, which may mark a missing label",
-            do=f"If so, pass {options}. If these are classes, pass --no-missing-label.",
+            do=f"If so, pass {missing_label_options(marks)}. If these are classes, pass "
+            "--no-missing-label.",
         )
     return [
         mark

@@ -32,7 +32,7 @@ from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
 from dessl.data.errors import DataError, few
-from dessl.data.formats.answers import read_answers, teacher_columns
+from dessl.data.formats.answers import probability_columns, read_answers, teacher_columns
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
@@ -167,6 +167,8 @@ def answers_to(
     table = open_table(source, **reading.like(model.encoding, source).options)
     columns = model.details["teachers"]
     absent = _absent(table, columns)
+    for name in absent:
+        _check_form(table, model, name)
     if len(absent) == len(columns):
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
@@ -201,6 +203,30 @@ def _absent(table: Table, columns: Mapping[str, Sequence[str]]) -> list[str]:
         if lacking:
             absent.append(name)
     return absent
+
+
+def _check_form(table: Table, model: SavedModel, name: str) -> None:
+    """Refuse a table with probabilities of a teacher that gave classes in training, or reversed."""
+    own = model.details["teachers"][name]
+    classes = list(own) == [name]
+    other = [name]
+    if classes:
+        other = [
+            next((one for one in probability_columns(name, c) if one in table.columns), "")
+            for c in model.class_names
+        ]
+    features = set() if model.encoding is None else {one.name for one in model.encoding.columns}
+    if any(one not in table.columns or one in features for one in other):
+        return
+    forms = ["classes", "probabilities"] if classes else ["probabilities", "classes"]
+    raise DataError.of(
+        table.source,
+        expected=f"{forms[0]} of teacher {quoted(name)}, as in training, in "
+        f"{few([quoted(one) for one in own])}",
+        got=f"{forms[1]} in {few([quoted(one) for one in other])}",
+        do=f"Pass {forms[0]}; or remove {few([quoted(one) for one in other])} to predict without "
+        "this teacher.",
+    )
 
 
 def probabilities(

@@ -89,9 +89,29 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("colour", ("age", "town"))
     ''
     """
+    near = closest(word, known)
+    return "" if near is None else f"Did you mean {quoted(near)}?"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word closest to a misspelt one; None if none is close.
+
+    >>> closest("minst", ("mnist", "toy")), closest("colour", ("age", "town"))
+    ('mnist', None)
+    """
     plain = {_plain(name): name for name in known}
     near = difflib.get_close_matches(_plain(word), plain, n=1)
-    return f"Did you mean {quoted(plain[near[0]])}?" if near else ""
+    return plain[near[0]] if near else None
+
+
+def missing_label_options(marks: Iterable[str]) -> str:
+    """Options for marks of a missing label, quoted for a shell: a sentence may end after them.
+
+    >>> print(missing_label_options(["NA", "don't know"]))
+    --missing-label 'NA' --missing-label 'don'"'"'t know'
+    """
+    each = ("'" + mark.replace("'", "'\"'\"'") + "'" for mark in marks)
+    return " ".join(f"--missing-label {mark}" for mark in each)
 
 
 def _plain(name: str) -> str:

@@ -385,7 +385,8 @@ def _taught_verdict(
     name = WITH_ANSWERS if WITH_ANSWERS in comparisons else STUDENT
     choice = report.with_answers if name == WITH_ANSWERS else report.student
     if choice is None or not choice.kept:
-        return Verdict("not used", with_members_named(report.student.why))
+        said = f"{with_members_named(report.student.why)} {report.hint}".rstrip()
+        return Verdict("not used", said)
     (primary,) = (one for one in comparisons[name] if one.metric == PRIMARY)
     found = verdict(primary, margin=MARGIN)
     why = with_members_named(choice.why)

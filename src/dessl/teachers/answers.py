@@ -152,21 +152,24 @@ def calibrated_confusion(answers: Answers, y: Tensor) -> Tensor | None:
 
 def _classes(values: ArrayLike, class_names: Sequence[str], name: str, missing: bool) -> Tensor:
     entries = values.tolist() if hasattr(values, "tolist") else list(values)
-    if missing:
-        entries = [_number_text(one) for one in entries]
+    if missing or str(MISSING) not in class_names:  # else −1 could be that class, or no answer
+        numbers = {one for one in entries if type(one) in (int, float)}
+        texts = {one: _number_text(one) for one in numbers}  # once each: there may be a million
+        entries = [texts[one] if type(one) in (int, float) else _number_text(one)
+                   for one in entries]  # fmt: skip
     if any(isinstance(one, str) for one in entries):
         found = spelled([one if isinstance(one, str) else None for one in entries], class_names)
         if found.other and not missing:
             raise ValueError(
                 f"the answers of {name} must be classes of the gold labels, "
                 f"{few([quoted(one) for one in class_names], most=20)}; got "
-                f"{in_rows(found.other)}. {OTHERS}"
+                f"{in_rows(found.other)}. {_positions(entries, class_names)}{OTHERS}"
             )
         found.warn(name, class_names, stacklevel=4)
-        values = [one if isinstance(old, str) else old
-                  for one, old in zip(found.classes, entries, strict=True)]  # fmt: skip
+        entries = [one if isinstance(old, str) else old
+                   for one, old in zip(found.classes, entries, strict=True)]  # fmt: skip
     try:
-        return codes_by_name(f"the answers of {name}", values, class_names)
+        return codes_by_name(f"the answers of {name}", entries, class_names)
     except ValueError as error:
         error.add_note(f"A teacher's answers must be classes of the gold labels. {OTHERS}")
         raise
@@ -174,11 +177,23 @@ def _classes(values: ArrayLike, class_names: Sequence[str], name: str, missing: 
 
 def _number_text(entry: Any) -> Any:
     """A number as the text of its class; −1 and NaN are no answer."""
-    if isinstance(entry, bool) or not isinstance(entry, Real):
+    if isinstance(entry, str) or entry is None:
         return entry
-    if math.isnan(entry) or entry == MISSING:
+    number = entry.item() if getattr(entry, "shape", None) == () else entry
+    if isinstance(number, bool) or not isinstance(number, Real):
+        return entry
+    if math.isnan(number) or number == MISSING:
         return None
-    return f"{entry:.15g}"
+    whole = math.isfinite(number) and number == math.trunc(number)
+    return str(math.trunc(number)) if whole else f"{number:.15g}"
+
+
+def _positions(entries: Sequence[Any], class_names: Sequence[str]) -> str:
+    """What to do if all answers are numbers below that of the classes; else ""."""
+    numbers = [str(number) for number in range(len(class_names))]
+    if any(one is not None and one not in numbers for one in entries):
+        return ""
+    return "If they are positions in this list, pass the classes at these positions. "
 
 
 def _table(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:

@@ -114,7 +114,15 @@ class Taught:
                 "this student was trained without its teacher at prediction time; got answers. "
                 "Fit it with at_prediction=True, or omit them."
             )
-        read = as_answers(answers, self.class_names, n)
+        read = self._in_order(as_answers(answers, self.class_names, n), n)
+        for teacher, one, table in zip(
+            self.report.teachers, read, self.listening.confusions, strict=True
+        ):
+            _check_form(teacher.name, one, soft=table is None)
+        return read
+
+    def _in_order(self, read: tuple[Answers, ...], n: int) -> tuple[Answers, ...]:
+        """The answers in the order of the teachers of training, matched by name if possible."""
         names = [teacher.name for teacher in self.report.teachers]
         given = {one.name: one for one in read}
         if len(given) == len(read) and len({*names}) == len(names) and given.keys() <= {*names}:
@@ -246,6 +254,21 @@ class Taught:
         own = {n.removeprefix(OTHERS): t for n, t in tensors.items() if n.startswith(OTHERS)}
         others = members_of(State(own, {"members": settings.get("others", [])}))
         return cls(names, space, setting, networks, listening, report, others=others)
+
+
+def _check_form(name: str, answers: Answers, *, soft: bool) -> None:
+    """Refuse classes of a teacher that gave probabilities in training, and the reverse."""
+    if answers.is_hard != soft or not bool(answers.answered.any()):
+        return
+    who = f"teacher {quoted(name)}"
+    if is_numbered(name):
+        who = "the teacher" if name == "teacher" else name
+    before, now = ("probabilities", "classes") if soft else ("classes", "probabilities")
+    shape = "(n, classes)" if soft else "(n,)"
+    raise ValueError(
+        f"{who} gave {before} in training and {now} now. Its answers were calibrated as {before}: "
+        f"pass {before} {shape}, or fit again on its {now}."
+    )
 
 
 def _mean_log_p(each: Sequence[Tensor]) -> Tensor:

@@ -205,16 +205,25 @@ class Choice:
                 alone = "only gold labels and unlabelled rows are used"
             if more is not None:
                 alone = "they are not used as input"
-            nothing = "did not help" if gain.value <= ROUNDING else f"gave no gain{bar}"
-            if not self._has_weight:
-                nothing = "got no weight"
-            said = f"The answers {nothing}, so {alone}: {found}."
+            said = f"{self._refusal(bar)}, so {alone}: {found}."
         counted = ", ".join(
             f"{name} {weight:.2f}"
             for name, weight in zip(self.members, self.used, strict=True)
             if weight > 0.005
         )
         return said if more is not None and not self.kept else f"{said} Weights: {counted}."
+
+    def _refusal(self, bar: str) -> str:
+        """Why the answers are not used."""
+        if self._has_weight:
+            gained = self.gain.value > ROUNDING
+            return f"The answers gave no gain{bar}" if gained else "The answers did not help"
+        if self.alone_loss is not None:
+            return "The answers got no weight"
+        return (
+            "The networks that learnt from the answers predict no better than the other models and "
+            "got no weight"
+        )
 
 
 def _change(gain: Interval) -> str:
@@ -248,7 +257,23 @@ class TaughtReport:
     with_answers: Choice | None
 
     def __str__(self) -> str:
-        return "\n".join([*self._beginning, *_lines(self.choices)])
+        hint = [self.hint] if self.hint else []
+        return "\n".join([*self._beginning, *_lines(self.choices), *hint])
+
+    @property
+    def hint(self) -> str:
+        """What to do with good answers that the student could not learn; "" if nothing."""
+        known = [(one.accuracy.value, one.name) for one in self.teachers if one.accuracy]
+        reached = self.student.accuracy.value
+        if self.student.kept or self.with_answers or not known or max(known)[0] <= reached:
+            return ""
+        best, name = max(known)
+        who = "the teacher" if name == "teacher" else name
+        return (
+            f"The answers themselves may be good: on gold rows, the accuracy is {best:.3f} for "
+            f"{who} and about {reached:.3f} for the model without answers. If new rows get "
+            "answers too, use them there: --teacher-at-prediction, in Python at_prediction=True."
+        )
 
     @property
     def choices(self) -> dict[str, Choice]:

@@ -40,3 +40,26 @@ def test_one_column_for_each_class(table: Table, classes: tuple[str, ...], told:
 def test_a_misspelt_teacher(table: Table) -> None:
     with pytest.raises(DataError, match="Did you mean 'llm'"):
         teacher_columns(table.columns, "Llm", "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["A.", "A.", "(A)", "N/A", "NA", "unknown", "eh"],
+         "got 'A.' in 2 rows, '(A)' in 1 row, 'N/A' in 1 row, 'NA' in 1 row, 'unknown' in 1 row, "
+         "'eh' in 1 row. Did you mean 'A' by 'A.', '(A)'? If 'N/A', 'NA', 'unknown' and 1 more "
+         "mean no answer, pass --missing-label 'N/A' --missing-label 'NA' --missing-label "
+         "'unknown' ..., or --other-answers missing for all such answers."),
+        (["A.", "B:"], "Did you mean 'A' by 'A.'? Did you mean 'B' by 'B:'? Write the classes as "
+         "in the gold labels, or pass --other-answers missing."),
+        (["?"], "got '?' in 1 row. If '?' means no answer, pass --missing-label '?', or"),
+    ],
+)  # fmt: skip
+def test_no_mark_is_suggested_for_what_resembles_a_class(
+    tmp_path: Path, said: list[str], told: str
+) -> None:
+    (tmp_path / "a.csv").write_text("\n".join(["x,llm", *(f"1,{one}" for one in said), "2,B"]))
+    table = open_table(tmp_path / "a.csv")
+    with pytest.raises(DataError) as error:
+        read_answers(table, {"llm": ["llm"]}, ("A", "B"), fitting=True)
+    assert told in str(error.value)

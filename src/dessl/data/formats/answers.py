@@ -1,6 +1,6 @@
 """Columns of a table with a teacher's answers: classes, or a probability for each class."""
 
-import shlex
+import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, did_you_mean, few, in_rows
+from dessl.data.errors import (
+    DataError,
+    closest,
+    did_you_mean,
+    few,
+    in_rows,
+    missing_label_options,
+)
 from dessl.data.formats.cells import has_decimal_comma, numbers
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.tables import Table
+from dessl.data.labels import MARKS
 from dessl.data.spelling import spelled
 
 SHOWN = 3  # options in a message
@@ -48,6 +56,15 @@ def teacher_columns(columns: Collection[str], name: str, source: object) -> tupl
             do=did_you_mean(name, columns) or "Check the name.",
         )
     return found
+
+
+def probability_columns(name: str, class_name: str) -> tuple[str, str]:
+    """The names that a column of a teacher's probabilities of a class may have.
+
+    >>> probability_columns("p", "yes")
+    ('p(yes)', 'p_yes')
+    """
+    return f"{name}({class_name})", f"{name}_{class_name}"
 
 
 def read_answers(
@@ -94,23 +111,49 @@ def _check_classes(
 ) -> None:
     if not odd:
         return
-    ((first, _),) = odd.most_common(1)
+    meant, marks = _meant(odd, class_names)
     do = "Empty these cells, write the classes as in training, or pass --other-answers missing."
-    if fitting:
-        marks = [f"--missing-label {shlex.quote(one)}" for one, _ in odd.most_common(SHOWN)]
-        shown = " ".join(marks) + (" ..." if len(odd) > SHOWN else "")
+    if fitting and marks:
+        shown = missing_label_options(marks[:SHOWN]) + (" ..." if len(marks) > SHOWN else "")
+        named = few([quoted(one) for one in marks], most=SHOWN)
         do = (
-            f"If this means no answer, pass {shown}, or --other-answers missing for all such "
-            "answers. If it is a class, correct its spelling; if no gold label has this class, "
-            "label some rows of it."
+            f"If {named} mean{'s' * (len(marks) == 1)} no answer, pass {shown}, or "
+            "--other-answers missing for all such answers. If it is a class, correct its spelling; "
+            "if no gold label has this class, label some rows of it."
         )
+    elif fitting:
+        do = "Write the classes as in the gold labels, or pass --other-answers missing."
+    asked = [
+        f"Did you mean {quoted(near)} by {few([quoted(one) for one in own], most=SHOWN)}?"
+        for near, own in list(meant.items())[:SHOWN]
+    ]
     raise DataError.of(
         source,
         expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "
         f"cells, in column {quoted(name)}",
         got=in_rows(odd),
-        do=f"{did_you_mean(first, class_names)} {do}".lstrip(),
+        do=" ".join([*asked, do]),
     )
+
+
+def _meant(odd: Counter[str], class_names: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Answers that resemble a class, by class, and the others; the most frequent first.
+
+    >>> _meant(Counter(["A.", "(A)", "N/A", "eh"]), ("A", "B"))
+    ({'A': ['A.', '(A)']}, ['N/A', 'eh'])
+    """
+    meant: dict[str, list[str]] = {}
+    others = []
+    for one, _ in odd.most_common():
+        near = None
+        if one.strip().lower() not in MARKS:  # NA resembles a class A, but is a mark
+            bare = one.strip(string.punctuation + string.whitespace)
+            near = closest(one, class_names) or closest(bare, class_names)
+        if near is None:
+            others.append(one)
+        else:
+            meant.setdefault(near, []).append(one)
+    return meant, others
 
 
 def _probabilities(
@@ -119,12 +162,12 @@ def _probabilities(
     """(n, classes), NaN for an empty cell."""
     ordered = []
     for one in class_names:
-        both = [column for column in (f"{name}({one})", f"{name}_{one}") if column in columns]
+        both = [column for column in probability_columns(name, one) if column in columns]
         if not both:
             raise DataError.of(
                 table.source,
-                expected=f"a column {quoted(f'{name}({one})')} or {quoted(f'{name}_{one}')} of the "
-                "teacher's probabilities, as for each class",
+                expected=f"a column {' or '.join(map(quoted, probability_columns(name, one)))} of "
+                "the teacher's probabilities, as for each class",
                 got=few([quoted(column) for column in columns], most=20),
                 do="Name the columns like the classes of the label column, or remove the class.",
             )
