@@ -29,7 +29,7 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: the tests then "
-        "ask which groups have labels.",
+        "ask which groups have labels. For images: a regular expression of file names.",
     ),
 ]
 Cheap = Annotated[
@@ -90,7 +90,9 @@ def audit(
             categorical=categorical or (), size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
         if group is not None:
-            rows.groups = announced_groups(data, group, rows.y >= 0, reading=reading)
+            rows.groups = announced_groups(
+                data, group, rows.y >= 0, rows.row_names, reading=reading
+            )
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from dessl.cli.columns import NamedRows
     from dessl.data import Part
     from dessl.evaluation import Metrics
     from dessl.evaluation.conformal import PredictionSets
@@ -70,7 +71,8 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: intervals then "
-        "allow for their correlation. Default: that of the run, if DATA has it.",
+        "allow for their correlation; for images, a regular expression of file names. Default: "
+        "that of the run, if DATA has it.",
     ),
 ]
 By = Annotated[
@@ -130,7 +132,8 @@ def evaluate(
 
     model = run_model(run, complete_case=complete_case)
     given = Reading.of(sheet, encoding, missing)
-    rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
+    read_rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
+    rows = read_rows.rows
     how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
@@ -143,7 +146,7 @@ def evaluate(
         if propensity is None
         else labelled_numbers(data, propensity, rows, reading=how),
         strata=None if strata is None else text_column(data, strata, rows, reading=how),
-        groups=_groups(run, data, group, rows, how),
+        groups=_groups(run, group, read_rows, how),
     )
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how)
@@ -179,15 +182,16 @@ def _labelled_rows(
     label: str | None,
     reading: Reading,
     skip_damaged: bool,
-) -> "Part":
+) -> "NamedRows":
     """The rows of DATA, some of them with a label."""
+    from dessl.cli.columns import NamedRows
     from dessl.cli.new_rows import Expected, check_labels_present, new_rows
     from dessl.cli.sources import fingerprint
     from dessl.data import DataError
 
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(
+        rows, names = new_rows(
             data, expected, labels_file=labels, label=label, reading=reading,
             skip_damaged=skip_damaged,
         )  # fmt: skip
@@ -206,31 +210,32 @@ def _labelled_rows(
             got=f"{n_labelled}",
             do="Label some rows, or use dessl predict.",
         )
-    return rows
+    return NamedRows(data, rows, names)
 
 
 def _groups(
-    run: "Path", data: str, given: str | None, rows: "Part", reading: Reading
+    run: "Path", given: str | None, read_rows: "NamedRows", reading: Reading
 ) -> "NDArray[np.int64] | None":
     """The group of each row, (n,), by the column given or that of the run; None without groups."""
     import torch
 
-    from dessl._checks import quoted
-    from dessl.cli.columns import announced_groups, has_column
+    from dessl.cli.columns import announced_groups, as_typed
     from dessl.cli.fit_folder import run_options
     from dessl.evaluation.debiased.groups import FEWEST_GROUPS
 
+    data, rows, names = read_rows
     name = given or run_options(run).get("group")
     if name is None:
         return None
-    if given is None and not has_column(data, name, reading=reading):
+    if given is None and not read_rows.has_groups(name, reading):
         say(
-            f"Note: the run was fitted with --group {name}, but {data} has no such column: rows "
-            "are taken as independent. If several belong together, the intervals are too narrow.",
+            f"Note: the run was fitted with --group {name}, but {data} has no such "
+            f"{'file name' if rows.x.ndim == 4 else 'column'}: rows are taken as independent. If "
+            "several belong together, the intervals are too narrow.",
             style="yellow",
         )
         return None
-    found = announced_groups(data, name, rows.labelled, reading=reading)
+    found = announced_groups(data, name, rows.labelled, names, reading=reading)
     if given is not None:
         return cast("NDArray[np.int64]", found.numpy())
     if len(torch.unique(found[rows.labelled])) < FEWEST_GROUPS:
@@ -240,7 +245,7 @@ def _groups(
             style="yellow",
         )
         return None
-    say(f"Note: rows are grouped by {quoted(name)}, as in the run.")
+    say(f"Note: rows are grouped by {as_typed(name)}, as in the run.")
     return cast("NDArray[np.int64]", found.numpy())
 
 

@@ -101,7 +101,8 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: they are held out "
-        "together, and intervals allow for their correlation. It is not a feature.",
+        "together, and intervals allow for their correlation. It is not a feature. For a folder of "
+        "images: a regular expression, whose match in the file name is the same for such images.",
     ),
 ]
 TestFile = Annotated[

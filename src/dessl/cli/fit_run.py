@@ -18,7 +18,13 @@ import torch
 from torch import Tensor
 
 from dessl._version import __version__
-from dessl.cli.columns import announced_groups, groups_of_test, ignored, propensity_column
+from dessl.cli.columns import (
+    NamedRows,
+    announced_groups,
+    groups_of_test,
+    ignored,
+    propensity_column,
+)
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -266,16 +272,18 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        every.groups = announced_groups(data, options["group"], every.y >= 0, reading=reading)
+        every.groups = announced_groups(
+            data, options["group"], every.y >= 0, every.row_names, reading=reading
+        )
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
-    test = None if test_file is None else _test_rows(test_file, data, every)
+    test, names = (None, None) if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:
-        groups = groups_of_test(
-            options["group"], test_file, test, data, Part(every.x, every.y), reading
-        )
+        every_row = NamedRows(data, Part(every.x, every.y), every.row_names)
+        tested = NamedRows(test_file, test, names)
+        groups = groups_of_test(options["group"], tested, every_row, reading)
         check_test(test, groups)
         divided = divided._replace(design=RowDesign(groups=groups))
     if divided.design.propensity is not None:
@@ -337,10 +345,12 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     return {}
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
-    """Read the test rows, and refuse the training rows themselves."""
+def _test_rows(
+    test_file: str, source: str, data: SemiData
+) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
+    """Read the test rows and their names, and refuse the training rows themselves."""
     expected = Expected.of(data)
-    rows, _ = new_rows(test_file, expected)
+    rows, names = new_rows(test_file, expected)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
         raise DataError.of(
             test_file,
@@ -349,7 +359,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
             do="Omit --test-file to hold out a share of DATA, or pass other rows.",
         )
     check_labels_present(test_file, rows, expected)
-    return rows
+    return rows, names
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -41,7 +41,7 @@ Group = Annotated[
     Option(
         metavar="COLUMN",
         help="Column that says which rows belong together, such as a patient's: the plan then "
-        "allows for their correlation.",
+        "allows for their correlation. For images: a regular expression of file names.",
     ),
 ]
 Out = Annotated[Path | None, Option(metavar="FILE", help="Write these rows to this .csv file.")]
@@ -98,7 +98,7 @@ def plan(
             size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
     if group is not None:
-        read.groups = announced_groups(data, group, read.y >= 0, reading=reading)
+        read.groups = announced_groups(data, group, read.y >= 0, read.row_names, reading=reading)
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
             f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "
