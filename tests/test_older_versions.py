@@ -54,6 +54,7 @@ def test_a_saved_estimator_is_ready_to_predict(version: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.filterwarnings("ignore:20 of the 20 validation rows are also labelled")
 def test_a_training_is_resumed_where_it_stopped(version: str, tmp_path: Path) -> None:
     out = shutil.copytree(CORPUS / version / "checkpoint", tmp_path / "run")
     kept = (out / "history.jsonl").read_text().splitlines()

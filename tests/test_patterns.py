@@ -32,7 +32,10 @@ def patterns() -> Iterator[tuple[str, tuple[str, bool]]]:
         for node in ast.walk(ast.parse(source)):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in CALLS:
                 continue
-            found = eval(ast.unparse(node.args[0]), vars(module))  # our own code
+            given = node.args[0]
+            if isinstance(given, ast.Name) and given.id not in vars(module):
+                continue  # a pattern that users pass for their own names
+            found = eval(ast.unparse(given), vars(module))  # our own code
             uses = {ast.unparse(node.func).removeprefix("re.")}
             for constant, value in vars(module).items():
                 if isinstance(value, re.Pattern) and value.pattern == found:

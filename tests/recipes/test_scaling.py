@@ -22,7 +22,7 @@ class TestScaling:
 
     def test_columns_measured_alike_share_one_deviation(self) -> None:
         x = torch.rand(400, 4)
-        x[:, 3] *= 0.01  # a pixel at the border
+        x[:, 3] = 0.01 * (torch.arange(400) < 2)  # a pixel at the border, hardly ever lit
         _, std = scaling_of(x)
         deviations = x.double().numpy().std(0)
         assert np.allclose(std.numpy(), math.sqrt((deviations**2).mean()), rtol=1e-5)
