@@ -32,7 +32,7 @@ from dessl.models import LeNet
 from dessl.surrogates import PseudoLabel
 from dessl.training.plan import TrainPlan
 from dessl.training.population import built_population
-from dessl.training.run import train
+from dessl.training.single import train
 from dessl.training.stacked_runs import PopulationRun
 from machine import machine
 

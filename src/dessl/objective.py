@@ -12,6 +12,9 @@ from dessl.surrogates.base import Scores
 RiskKind: TypeAlias = str
 """A key of :data:`dessl.risk.RISKS`."""
 
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""Maps logits (n, classes) and labels (n,) to the loss of each row, (n,)."""
+
 
 def objective(
     scores: Scores,
@@ -21,7 +24,7 @@ def objective(
     risk: RiskKind = "debiased",
     on: On = "unlabelled",
     bound: Bound | None = None,
-    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    loss: Loss = cross_entropy,
     weights_labelled: Tensor | None = None,
     weights_unlabelled: Tensor | None = None,
     propensity: Tensor | None = None,

@@ -138,7 +138,7 @@ def test_another_function_does_not_resume(
     again = train(make_model, impurity, data, plan, out=tmp_path)
     for one, other in zip(first.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
-    with pytest.raises(DifferentRunError, match="a different function, such as H or a view"):
+    with pytest.raises(DifferentRunError, match="a different function, such as H, L or a view"):
         train(make_model, lambda logits: entropy(logits), data, plan, out=tmp_path)
 
 

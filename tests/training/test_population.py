@@ -31,7 +31,7 @@ from dessl.training.guard import DivergenceError
 from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
 from dessl.training.population import train_population
-from dessl.training.run import train
+from dessl.training.single import train
 from dessl.training.stacked_runs import Population, PopulationRun
 
 LAMS = ((0.5, "debiased"), (2.0, "ssl"), (0.0, "complete_case"), (1.0, "debiased"))

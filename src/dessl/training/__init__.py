@@ -7,7 +7,7 @@ from dessl.training.plan import TrainPlan
 from dessl.training.population import train_population
 from dessl.training.progress import TensorBoard
 from dessl.training.ranks import FailedRankError, LostRankError, process_group
-from dessl.training.run import train
+from dessl.training.single import train
 from dessl.training.stacked_runs import PopulationRun
 from dessl.training.whole_step import WholeStep
 

@@ -28,7 +28,7 @@ CONTENTS = {  # what a different sha256 means
     "data rows_sha256": "different rows or labels",
     "data stored_sha256": "different rows on disk",
     "model_repr_sha256": "a different model",
-    "functions_sha256": "a different function, such as H or a view",
+    "functions_sha256": "a different function, such as H, L or a view",
     "runs_sha256": "different settings of the runs",
 }
 LOCK = "lock"  # in the folder of a run: the process that holds it

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 
 from dessl._version import __version__
 from dessl.data import SemiData
+from dessl.functional import cross_entropy
+from dessl.objective import Loss
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import FORMAT
 from dessl.training.sharded import is_wrapped
@@ -42,8 +44,10 @@ def data_identity(data: SemiData) -> dict[str, Any]:
     }
 
 
-def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return the identity of a surrogate, with its views and functions, and of a model.
+def parts_identity(
+    surrogate: Surrogate, model: nn.Module, loss: Loss = cross_entropy
+) -> dict[str, Any]:
+    """Return the identity of a surrogate, with its views and functions, of a model and of L.
 
     A model is identified by its class, its size and its repr, without memory addresses.
     """
@@ -57,7 +61,9 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
         "model": name,
         "model_repr_sha256": _sha256(printed),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "functions_sha256": _sha256("; ".join(map(_functions, surrogate.parts()))),
+        "functions_sha256": _sha256(
+            "; ".join([*map(_functions, surrogate.parts()), _text_of(loss, DEEPEST)])
+        ),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "dessl": __version__,
         "format": FORMAT,

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import Batches, SemiData, StoredStream
-from dessl.objective import RiskKind, objective
+from dessl.functional import cross_entropy
+from dessl.objective import Loss, RiskKind, objective
 from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.ema import move_average
@@ -74,15 +75,22 @@ class Step:
         surrogate: Prepared surrogate, on the model's device.
         data: Data on the model's device.
         plan: Training plan.
+        loss: L of logits (n, classes) and labels (n,), shape (n,).
 
     Attributes:
         logits: Logits (n, classes) of the last step's first view; empty before the first step.
     """
 
     def __init__(
-        self, model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan
+        self,
+        model: nn.Module,
+        surrogate: Surrogate,
+        data: SemiData,
+        plan: TrainPlan,
+        loss: Loss = cross_entropy,
     ) -> None:
         self.model, self.surrogate, self.data, self.plan = model, surrogate, data, plan
+        self.loss = loss
         self.optimiser = Optimisers(model, plan, data.device)
         if plan.ema:
             check_copyable(model, f"ema={plan.ema}")
@@ -160,6 +168,7 @@ class Step:
             risk=plan.risk,
             on=plan.on,
             bound=plan.bound,
+            loss=self.loss,
             weights_unlabelled=self._weights,
             propensity=propensity,
         )
