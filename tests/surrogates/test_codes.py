@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.tokens import Reader
+from torch import nn
 
 from dessl.surrogates import (
     ICT,
@@ -22,19 +23,6 @@ from dessl.surrogates import (
     as_is,
 )
 from dessl.surrogates.codes import noise_on_codes
-
-
-class Reader(nn.Module):
-    """Reads tokens, which arrive as floats."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.head = nn.Embedding(20, 4), nn.Linear(4, 2)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.words(tokens.long()).mean(1))
-        return logits
-
 
 TOKENS = torch.randint(20, (30, 6), generator=torch.Generator().manual_seed(0)).float()
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests.tokens import Reader
 from torch import Tensor, nn
 
 import dessl
@@ -108,15 +109,6 @@ def test_a_threshold_that_no_row_reaches_is_no_fault(
 
 
 def test_tokens_are_not_changed_without_a_warning(make_plan: Any) -> None:
-    class Reader(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words, self.head = nn.Embedding(20, 4), nn.Linear(4, 2)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            logits: Tensor = self.head(self.words(tokens.long()).mean(1))
-            return logits
-
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(20, (100, 6), generator=generator)
     data = dessl.SemiData(tokens, torch.where(torch.arange(100) < 40, tokens[:, 0] % 2, -1))

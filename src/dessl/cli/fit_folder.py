@@ -177,7 +177,7 @@ def _given(value: object) -> str:
 def finished_facts(
     out: Path, identity: Mapping[str, Any], models: Sequence[str] = (MODEL, TWIN)
 ) -> RunFacts | None:
-    """Return the facts of a finished run with these options; None if there is none.
+    """Return the facts of a finished run with these options, or None without such a run.
 
     If its files are missing or damaged, say which; resuming the run makes them again.
     """
@@ -232,7 +232,7 @@ def mark_finished(
 
 
 def _finished(out: Path) -> dict[str, Any]:
-    """The options and checksums of the folder's finished run; empty if there is none."""
+    """The options and checksums of the folder's finished run; empty without one."""
     try:
         found = json.loads((out / TRAINING / FINISHED).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -65,7 +65,7 @@ class Comparison:
         method: Name of the method.
         against: Name of the method it is compared with.
         difference: Estimated difference; NaN if a value is missing or infinite.
-        low: Lower end of the interval; this and the next fields are NaN if there is none.
+        low: Lower end of the interval; this and the next fields are NaN without an interval.
         high: Upper end of the interval.
         p_value: Two-sided p-value of no difference.
         confidence: Confidence level of the interval.

@@ -74,7 +74,7 @@ def over_steps(
 
     Args:
         records: Records of one method.
-        value: Returns the value of an event's entries, or None if there is none.
+        value: Returns the value of an event's entries, or None if they have none.
     """
     records = list(records)
     found: defaultdict[int, list[float]] = defaultdict(list)

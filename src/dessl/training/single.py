@@ -113,10 +113,13 @@ def train(
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
-        if RISKS[plan.risk].unlabelled and (said := slow_statistics(model, surrogate)):
-            warnings.warn(said, UserWarning, stacklevel=2)
-        if RISKS[plan.risk].unlabelled and (said := noise_on_codes(model, surrogate, data.x)):
-            warnings.warn(said, UserWarning, stacklevel=2)
+        if RISKS[plan.risk].unlabelled:
+            for said in (
+                slow_statistics(model, surrogate),
+                noise_on_codes(model, surrogate, data.x),
+            ):
+                if said:
+                    warnings.warn(said, UserWarning, stacklevel=2)
         if plan.online:
             linear_layers(model)  # refuse a model without one before the first step
         run = Run(

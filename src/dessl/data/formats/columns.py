@@ -73,20 +73,16 @@ class NumericColumn:
 
     def features(self, table: Table) -> ColumnFeatures:
         """(n, 1 or 2); decimals may have a point or a comma, whichever this table uses."""
-        values = self.values(table)
+        column, known = table.columns[self.name], self.decimal_comma
+        if self.boolean:
+            column = _booleans_as_numbers(column)
+        comma = has_decimal_comma(column)
+        values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
             return ColumnFeatures(np.stack([centred, missing], axis=1), 0)
         return ColumnFeatures(centred[:, None], int(missing.sum()))
-
-    def values(self, table: Table) -> NDArray[np.float64]:
-        """The column's numbers in a table, (n,), NaN for missing ones."""
-        column, known = table.columns[self.name], self.decimal_comma
-        if self.boolean:
-            column = _booleans_as_numbers(column)
-        comma = has_decimal_comma(column)
-        return numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
 
 
 @dataclass(frozen=True)

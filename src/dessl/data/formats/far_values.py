@@ -3,6 +3,7 @@
 import shlex
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import few
 from dessl.data.formats.columns import NumericColumn
+from dessl.data.formats.encoding import EncodedColumn
 from dessl.data.formats.tables import Table
 
 REPEATED_BEYOND = 3  # ranges of all other values, for a value that occurs more than once
@@ -68,28 +70,37 @@ def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) 
     )
 
 
-def warn_of_outside(table: Table, columns: Sequence[object], *, stacklevel: int) -> None:
+def warn_of_outside(
+    source: str | Path,
+    x: NDArray[np.float32],
+    columns: Sequence[EncodedColumn],
+    *,
+    stacklevel: int,
+) -> None:
     """Warn about numbers of a later table that lie far outside the range of the training data.
 
     Args:
-        table: The table.
+        source: The table's file.
+        x: Its features, (n, features).
         columns: The encoded columns; older encodings do not know their ranges.
         stacklevel: As in ``warnings.warn``, counted from the caller.
     """
-    texts = []
+    texts, place = [], 0
     for column in columns:
+        feature, place = place, place + len(column.feature_names)
         if not isinstance(column, NumericColumn) or column.low is None or column.high is None:
             continue
-        values, room = column.values(table), OUTSIDE * (column.high - column.low)
+        values = column.mean + column.scale * x[:, feature].astype(np.float64)
+        room = OUTSIDE * (column.high - column.low)
         outside = values[(values < column.low - room) | (values > column.high + room)]
         if len(outside):
             texts.append(
-                f"{len(outside):,} of {len(values):,} in {quoted(column.name)}, such as "
+                f"{len(outside):,} of {len(x):,} in {quoted(column.name)}, such as "
                 f"{outside[0]:g} (training: {column.low:g} to {column.high:g})"
             )
     if texts:
         warnings.warn(
-            f"{table.source}: numbers far outside the range of the training data: "
+            f"{source}: numbers far outside the range of the training data: "
             f"{few(texts, most=3)}. Predictions for such rows are not reliable: check the units.",
             UserWarning,
             stacklevel=stacklevel + 1,

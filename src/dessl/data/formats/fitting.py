@@ -34,7 +34,7 @@ from dessl.data.formats.columns import (
 )
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
-from dessl.data.formats.far_values import far_value, warn_of_far_values, warn_of_outside
+from dessl.data.formats.far_values import Far, far_value, warn_of_far_values, warn_of_outside
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, is_csv, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
@@ -155,7 +155,7 @@ def read_new_table(
     )
     _warn_of_empty_columns(table, encoding)
     data = encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
-    warn_of_outside(table.without(encoding.missing), encoding.columns, stacklevel=2)
+    warn_of_outside(table.source, data.x.numpy(), encoding.columns, stacklevel=2)
     return data
 
 
@@ -215,11 +215,12 @@ def fit_encoding(
     columns: list[EncodedColumn] = []
     wrong: list[WrongCells] = []
     left_out: dict[str, str] = {}
+    far: dict[str, Far] = {}
     aside, categories = {label, *ignore}, set(categorical)
     for name, column in table.columns.items():
         if name in aside:
             continue
-        fitted = _fitted(table, column, name in categories)
+        fitted = _fitted(table, column, name in categories, far)
         if isinstance(fitted, str):
             left_out[name] = fitted
         elif isinstance(fitted, WrongCells):
@@ -236,11 +237,8 @@ def fit_encoding(
             got=reasons or "none",
             do="Add features to the table.",
         )
-    numeric = [column for column in columns if isinstance(column, NumericColumn)]
-    values = {column.name: column.values(table) for column in numeric if not column.boolean}
-    far = {name: far_value(its[~np.isnan(its)]) for name, its in values.items()}
-    if found := {name: one for name, one in far.items() if one is not None}:
-        warn_of_far_values(table, found, stacklevel=3)
+    if far:
+        warn_of_far_values(table, far, stacklevel=3)
     _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(
@@ -322,13 +320,18 @@ def _check_named(
         )
 
 
-def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str | WrongCells:
-    """The encoded column, or why it is dropped, or which cells are wrong."""
+def _fitted(
+    table: Table, column: Column, categorical: bool, far: dict[str, Far]
+) -> EncodedColumn | str | WrongCells:
+    """The encoded column, or why it is dropped, or which cells are wrong.
+
+    A number far from all others is added to ``far``, by the column's name.
+    """
     if not categorical:
         comma = has_decimal_comma(column)
         share = numeric_share(column, comma=comma)
         if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
-            return wrong_cells(column, comma=comma) or _numeric(table, column, comma)
+            return wrong_cells(column, comma=comma) or _numeric(table, column, comma, far)
         if (dates := fitted_dates(table, column)) is not None:
             return dates
         if column.numbers is None and is_free_text(column):
@@ -352,7 +355,7 @@ def counts_rows(values: NDArray[np.float64]) -> bool:
     return len(values) >= 10 and bool((np.diff(values) == 1).all())
 
 
-def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
+def _numeric(table: Table, column: Column, comma: bool, far: dict[str, Far]) -> EncodedColumn | str:
     values = numbers(table.source, column, comma=comma)
     observed = values[~np.isnan(values)]
     missing = len(values) - len(observed)
@@ -376,5 +379,7 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     unit = 1.0 if ORDINARY[0] < scale < ORDINARY[1] else 2.0 ** round(math.log2(scale))
     median = float(np.median(observed))
     boolean = bool(np.isin(observed, (0, 1)).all())
+    if not boolean and (found := far_value(observed)) is not None:
+        far[column.name] = found
     low, high = float(observed.min()), float(observed.max())
     return NumericColumn(column.name, median, mean, unit, missing > 0, comma, boolean, low, high)

@@ -133,7 +133,7 @@ def checked_shift(sample: Sample, design: Design | None, check: bool) -> ShiftTe
 
 
 def checked_clip(metric: str, clip: float) -> float:
-    """Check the cap of the cross-entropy, and warn if there is none."""
+    """Check the cap of the cross-entropy, and warn if it is infinite."""
     if metric != "cross_entropy":
         return CLIP
     if clip == math.inf:
