@@ -72,10 +72,12 @@ def audit(
     """
     import torch
 
-    from dessl.cli.columns import announced_groups, ignored
+    from dessl.cli.columns import ignored
+    from dessl.cli.groups import NamedRows, announced_groups
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.output import noted_warnings, say, show_json
     from dessl.cli.sources import training_data
+    from dessl.data import Part
     from dessl.report.page import write_audit
     from dessl.safety import audit as audited
 
@@ -90,9 +92,8 @@ def audit(
             categorical=categorical or (), size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
         if group is not None:
-            rows.groups = announced_groups(
-                data, group, rows.y >= 0, rows.row_names, reading=reading
-            )
+            named = NamedRows(data, Part(rows.x, rows.y), rows.row_names)
+            rows.groups = announced_groups(named, group, reading=reading)
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.

@@ -1,22 +1,14 @@
-"""Columns of DATA that are not features: strata, groups, labelling probabilities.
+"""Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
-Images have no columns: their groups are parts of their file names.
-"""
-
-import re
-import warnings
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.options import AS_IT_IS, Reading
-from dessl.cli.output import say
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import few
@@ -33,10 +25,11 @@ def text_column(
     source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text."""
-    return _texts(source, name, len(rows.y), reading)
+    return texts_of(source, name, len(rows.y), reading)
 
 
-def _texts(source: str, name: str, n_rows: int, reading: Reading) -> NDArray[np.str_]:
+def texts_of(source: str, name: str, n_rows: int, reading: Reading) -> NDArray[np.str_]:
+    """A column as text, (n_rows,), "" for an empty cell."""
     values: Any = _column(source, name, n_rows, reading=reading)
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
@@ -49,132 +42,6 @@ def group_names(
     """The group of each row by a column's value; rows without one are a group of their own."""
     texts = text_column(source, name, rows, reading=reading)
     return np.where(np.isin(texts, GAPS), EMPTY, texts)
-
-
-def announced_groups(
-    source: str,
-    name: str,
-    labelled: Tensor,
-    row_names: Sequence[str | int] | None = None,
-    *,
-    reading: Reading = AS_IT_IS,
-) -> Tensor:
-    """The group number of each row, (n,), after printing how many groups there are.
-
-    Args:
-        source: DATA.
-        name: The column of the groups; of images, a pattern of their file names.
-        labelled: (n,) which rows have a label.
-        row_names: The images' file names.
-        reading: How a table is read.
-    """
-    found = _numbered(_group_texts(source, name, len(labelled), row_names, reading))
-    every, known = (len(torch.unique(one)) for one in (found, found[labelled.cpu()]))
-    say(f"{every:,} groups by {as_typed(name)}, {known:,} of them with a label.")
-    return found
-
-
-def _group_texts(
-    source: str, name: str, n_rows: int, row_names: Sequence[str | int] | None, reading: Reading
-) -> NDArray[np.str_]:
-    """What rows of one group have in common, (n,), "" for a row without a group."""
-    if kind_of(source) != "images":
-        return _texts(source, name, n_rows, reading)
-    return _parts_of_names(source, name, [str(row) for row in row_names or ()])
-
-
-def as_typed(pattern: str) -> str:
-    r"""A column or a pattern in quotes, with its backslashes as the user typed them.
-
-    >>> print(as_typed(r"^p\d+"))
-    '^p\d+'
-    """
-    return quoted(pattern).replace("\\\\", "\\")
-
-
-def _parts_of_names(source: str, pattern: str, row_names: Sequence[str]) -> NDArray[np.str_]:
-    """The part of each file name that a pattern matches: its first bracket, or all of it.
-
-    Raises:
-        DataError: The pattern is wrong, or matches no name.
-    """
-    files = [PurePosixPath(name).name for name in row_names]
-    do = "For files named like p017_02.png, pass --group '^p[0-9]+'."
-    try:
-        matches = [re.search(pattern, name) for name in files]
-    except re.error as error:
-        expected = "a regular expression of file names in --group"
-        raise DataError.of(
-            source, expected=expected, got=f"{as_typed(pattern)}, {error}", do=do
-        ) from error
-    lost = [name for name, match in zip(files, matches, strict=True) if match is None]
-    if len(lost) == len(files):
-        raise DataError.of(
-            source,
-            expected=f"file names that match --group {as_typed(pattern)}; images have no columns",
-            got=few([quoted(name) for name in files[:3]]) or "no file names",
-            do=do,
-        )
-    if lost:
-        warnings.warn(
-            f"{source}: {len(lost):,} of {len(files):,} file names do not match "
-            f"{as_typed(pattern)}, "
-            f"such as {quoted(lost[0])}: each of these images counts as a group of its own.",
-            UserWarning,
-            stacklevel=2,
-        )
-    found = ["" if match is None else match[1 if match.re.groups else 0] for match in matches]
-    return np.asarray([part or "" for part in found])
-
-
-def _numbered(texts: NDArray[np.str_]) -> Tensor:
-    _, numbers = np.unique(texts, return_inverse=True)
-    n = len(texts)
-    return torch.from_numpy(np.where(np.isin(texts, GAPS), n + np.arange(n), numbers))
-
-
-class NamedRows(NamedTuple):
-    """Rows, with the file they were read from and the names of images."""
-
-    source: str
-    rows: Part
-    names: Sequence[str | int] | None
-
-    def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
-        """What rows of one group have in common, (n,)."""
-        return _group_texts(self.source, name, len(self.rows.y), self.names, reading)
-
-    def has_groups(self, name: str, reading: Reading) -> bool:
-        """Whether there is such a column, or an image whose file name matches."""
-        if kind_of(self.source) != "images":
-            return _named(self.source, name, reading)[1] is not None
-        files = (PurePosixPath(str(row)).name for row in self.names or ())
-        return any(re.search(name, file) for file in files)
-
-
-def groups_of_test(
-    name: str, test: NamedRows, training: NamedRows, reading: Reading = AS_IT_IS
-) -> Tensor:
-    """The group numbers of test rows from a file, (n,), with a warning about known groups.
-
-    Args:
-        name: The column of the groups in both files; of images, a pattern of their file names.
-        test: The test rows.
-        training: All rows of DATA.
-        reading: How both are read; the sheet is that of DATA.
-    """
-    groups, rows = test.groups(name, reading.for_file(test.source)), training.rows
-    known = set(training.groups(name, reading)[rows.labelled.numpy()]) - set(GAPS)
-    labelled = test.rows.labelled.numpy()
-    if shared := int(np.isin(groups[labelled], sorted(known)).sum()):
-        warnings.warn(
-            f"{shared} of the {labelled.sum()} labelled test rows have a value of {quoted(name)} "
-            "that labelled training rows have too: metrics on them are optimistic for new groups. "
-            "Remove them from one of the two.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return _numbered(groups)
 
 
 def labelled_numbers(
@@ -217,7 +84,7 @@ def propensity_column(
     return values
 
 
-def _named(
+def named_column(
     source: str, name: str, reading: Reading
 ) -> tuple[tuple[str, ...], Column | NDArray[Any] | None]:
     """The names of all columns or arrays, and the one of this name if there is one."""
@@ -246,7 +113,7 @@ def _column(
     Raises:
         DataError: There is no such column, or it has not one value for each row.
     """
-    known, found = _named(source, name, reading)
+    known, found = named_column(source, name, reading)
     if found is None:
         do = nearest(name, known, otherwise="Check the name.")
         raise DataError.of(

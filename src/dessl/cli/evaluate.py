@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from dessl.cli.columns import NamedRows
+    from dessl.cli.groups import NamedRows
     from dessl.data import Part
     from dessl.evaluation import Metrics
     from dessl.evaluation.conformal import PredictionSets
@@ -126,6 +126,7 @@ def evaluate(
     Example: dessl evaluate runs/people visits.csv --group patient
     """
     from dessl.cli.columns import group_names, labelled_numbers, text_column
+    from dessl.cli.groups import groups_of_run
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
@@ -146,7 +147,7 @@ def evaluate(
         if propensity is None
         else labelled_numbers(data, propensity, rows, reading=how),
         strata=None if strata is None else text_column(data, strata, rows, reading=how),
-        groups=_groups(run, group, read_rows, how),
+        groups=groups_of_run(run, group, read_rows, how),
     )
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how)
@@ -184,7 +185,7 @@ def _labelled_rows(
     skip_damaged: bool,
 ) -> "NamedRows":
     """The rows of DATA, some of them with a label."""
-    from dessl.cli.columns import NamedRows
+    from dessl.cli.groups import NamedRows
     from dessl.cli.new_rows import Expected, check_labels_present, new_rows
     from dessl.cli.sources import fingerprint
     from dessl.data import DataError
@@ -211,42 +212,6 @@ def _labelled_rows(
             do="Label some rows, or use dessl predict.",
         )
     return NamedRows(data, rows, names)
-
-
-def _groups(
-    run: "Path", given: str | None, read_rows: "NamedRows", reading: Reading
-) -> "NDArray[np.int64] | None":
-    """The group of each row, (n,), by the column given or that of the run; None without groups."""
-    import torch
-
-    from dessl.cli.columns import announced_groups, as_typed
-    from dessl.cli.fit_folder import run_options
-    from dessl.evaluation.debiased.groups import FEWEST_GROUPS
-
-    data, rows, names = read_rows
-    name = given or run_options(run).get("group")
-    if name is None:
-        return None
-    if given is None and not read_rows.has_groups(name, reading):
-        say(
-            f"Note: the run was fitted with --group {name}, but {data} has no such "
-            f"{'file name' if rows.x.ndim == 4 else 'column'}: rows are taken as independent. If "
-            "several belong together, the intervals are too narrow.",
-            style="yellow",
-        )
-        return None
-    found = announced_groups(data, name, rows.labelled, names, reading=reading)
-    if given is not None:
-        return cast("NDArray[np.int64]", found.numpy())
-    if len(torch.unique(found[rows.labelled])) < FEWEST_GROUPS:
-        say(
-            "Note: these are too few groups for an interval that allows for them, so rows are "
-            "taken as independent and the intervals are too narrow. Label rows of more groups.",
-            style="yellow",
-        )
-        return None
-    say(f"Note: rows are grouped by {as_typed(name)}, as in the run.")
-    return cast("NDArray[np.int64]", found.numpy())
 
 
 def _note_propensity(run: "Path", rows: "Part", *, given: bool) -> None:

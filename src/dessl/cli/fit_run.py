@@ -18,13 +18,7 @@ import torch
 from torch import Tensor
 
 from dessl._version import __version__
-from dessl.cli.columns import (
-    NamedRows,
-    announced_groups,
-    groups_of_test,
-    ignored,
-    propensity_column,
-)
+from dessl.cli.columns import ignored, propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -35,6 +29,7 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
+from dessl.cli.groups import NamedRows, announced_groups, groups_of_test
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
@@ -272,18 +267,16 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        every.groups = announced_groups(
-            data, options["group"], every.y >= 0, every.row_names, reading=reading
-        )
+        named = NamedRows(data, Part(every.x, every.y), every.row_names)
+        every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
     test, names = (None, None) if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:
-        every_row = NamedRows(data, Part(every.x, every.y), every.row_names)
         tested = NamedRows(test_file, test, names)
-        groups = groups_of_test(options["group"], tested, every_row, reading)
+        groups = groups_of_test(options["group"], tested, named, reading)
         check_test(test, groups)
         divided = divided._replace(design=RowDesign(groups=groups))
     if divided.design.propensity is not None:

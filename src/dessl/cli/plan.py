@@ -82,9 +82,11 @@ def plan(
 
     Example: dessl plan visits.csv --label outcome --group patient --width 0.05
     """
-    from dessl.cli.columns import announced_groups, ignored
+    from dessl.cli.columns import ignored
+    from dessl.cli.groups import NamedRows, announced_groups
     from dessl.cli.output import noted_warnings, show, show_json
     from dessl.cli.sources import training_data
+    from dessl.data import Part
     from dessl.evaluation.verdict import of_groups
     from dessl.safety.planner import next_rows, plan_labels
 
@@ -98,7 +100,8 @@ def plan(
             size=size, skip_damaged=skip_damaged, reading=reading,
         )  # fmt: skip
     if group is not None:
-        read.groups = announced_groups(data, group, read.y >= 0, read.row_names, reading=reading)
+        named = NamedRows(data, Part(read.x, read.y), read.row_names)
+        read.groups = announced_groups(named, group, reading=reading)
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
             f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "

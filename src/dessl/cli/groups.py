@@ -1,0 +1,171 @@
+"""Which rows of DATA belong together: by a column or, for images, by a part of their file names."""
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl._checks import quoted
+from dessl.cli.columns import GAPS, named_column, texts_of
+from dessl.cli.fit_folder import run_options
+from dessl.cli.options import AS_IT_IS, Reading
+from dessl.cli.output import say
+from dessl.cli.sources import kind_of
+from dessl.data import DataError, Part
+from dessl.data.errors import few
+from dessl.evaluation.debiased.groups import FEWEST_GROUPS
+
+
+class NamedRows(NamedTuple):
+    """Rows, with the file they were read from and the names of images."""
+
+    source: str
+    rows: Part
+    names: Sequence[str | int] | None
+
+    def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
+        """What rows of one group have in common, (n,), "" for a row without a group."""
+        if kind_of(self.source) != "images":
+            return texts_of(self.source, name, len(self.rows.y), reading)
+        return _parts_of_names(self.source, name, self.files)
+
+    def has_groups(self, name: str, reading: Reading) -> bool:
+        """Whether there is such a column, or an image whose file name matches."""
+        if kind_of(self.source) != "images":
+            return named_column(self.source, name, reading)[1] is not None
+        return any(re.search(name, file) for file in self.files)
+
+    @property
+    def files(self) -> list[str]:
+        """The images' file names, without folders."""
+        return [PurePosixPath(str(row)).name for row in self.names or ()]
+
+
+def announced_groups(rows: NamedRows, name: str, *, reading: Reading = AS_IT_IS) -> Tensor:
+    """The group number of each row, (n,), after printing how many groups there are.
+
+    Args:
+        rows: The rows of DATA.
+        name: The column of the groups; of images, a pattern of their file names.
+        reading: How a table is read.
+    """
+    found = _numbered(rows.groups(name, reading))
+    every, known = (len(torch.unique(one)) for one in (found, found[rows.rows.labelled.cpu()]))
+    say(f"{every:,} groups by {as_typed(name)}, {known:,} of them with a label.")
+    return found
+
+
+def groups_of_test(
+    name: str, test: NamedRows, training: NamedRows, reading: Reading = AS_IT_IS
+) -> Tensor:
+    """The group numbers of test rows from a file, (n,), with a warning about known groups.
+
+    Args:
+        name: The column of the groups in both files; of images, a pattern of their file names.
+        test: The test rows.
+        training: All rows of DATA.
+        reading: How both are read; the sheet is that of DATA.
+    """
+    groups, rows = test.groups(name, reading.for_file(test.source)), training.rows
+    known = set(training.groups(name, reading)[rows.labelled.numpy()]) - set(GAPS)
+    labelled = test.rows.labelled.numpy()
+    if shared := int(np.isin(groups[labelled], sorted(known)).sum()):
+        warnings.warn(
+            f"{shared} of the {labelled.sum()} labelled test rows have a value of {quoted(name)} "
+            "that labelled training rows have too: metrics on them are optimistic for new groups. "
+            "Remove them from one of the two.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _numbered(groups)
+
+
+def groups_of_run(
+    run: Path, given: str | None, rows: NamedRows, reading: Reading
+) -> NDArray[np.int64] | None:
+    """The group of each row, (n,), by the column given or that of the run; None without groups.
+
+    Args:
+        run: Folder of the run to evaluate.
+        given: The user's --group, if any.
+        rows: The rows of DATA.
+        reading: How a table is read.
+    """
+    name = given or run_options(run).get("group")
+    if name is None:
+        return None
+    if given is None and not rows.has_groups(name, reading):
+        say(
+            f"Note: the run was fitted with --group {name}, but {rows.source} has no such "
+            f"{'file name' if rows.rows.x.ndim == 4 else 'column'}: rows are taken as independent. "
+            "If several belong together, the intervals are too narrow.",
+            style="yellow",
+        )
+        return None
+    found = announced_groups(rows, name, reading=reading)
+    if given is not None:
+        return np.asarray(found.numpy(), np.int64)
+    if len(torch.unique(found[rows.rows.labelled])) < FEWEST_GROUPS:
+        say(
+            "Note: these are too few groups for an interval that allows for them, so rows are "
+            "taken as independent and the intervals are too narrow. Label rows of more groups.",
+            style="yellow",
+        )
+        return None
+    say(f"Note: rows are grouped by {as_typed(name)}, as in the run.")
+    return np.asarray(found.numpy(), np.int64)
+
+
+def _parts_of_names(source: str, pattern: str, files: Sequence[str]) -> NDArray[np.str_]:
+    """The part of each file name that a pattern matches: its first bracket, or all of it.
+
+    Raises:
+        DataError: The pattern is wrong, or matches no name.
+    """
+    do = "For files named like p017_02.png, pass --group '^p[0-9]+'."
+    try:
+        matches = [re.search(pattern, name) for name in files]
+    except re.error as error:
+        expected = "a regular expression of file names in --group"
+        raise DataError.of(
+            source, expected=expected, got=f"{as_typed(pattern)}, {error}", do=do
+        ) from error
+    lost = [name for name, match in zip(files, matches, strict=True) if match is None]
+    if len(lost) == len(files):
+        raise DataError.of(
+            source,
+            expected=f"file names that match --group {as_typed(pattern)}; images have no columns",
+            got=few([quoted(name) for name in files[:3]]) or "no file names",
+            do=do,
+        )
+    if lost:
+        warnings.warn(
+            f"{source}: {len(lost):,} of {len(files):,} file names do not match "
+            f"{as_typed(pattern)}, "
+            f"such as {quoted(lost[0])}: each of these images counts as a group of its own.",
+            UserWarning,
+            stacklevel=2,
+        )
+    found = ["" if match is None else match[1 if match.re.groups else 0] for match in matches]
+    return np.asarray([part or "" for part in found])
+
+
+def _numbered(texts: NDArray[np.str_]) -> Tensor:
+    _, numbers = np.unique(texts, return_inverse=True)
+    n = len(texts)
+    return torch.from_numpy(np.where(np.isin(texts, GAPS), n + np.arange(n), numbers))
+
+
+def as_typed(pattern: str) -> str:
+    r"""A column or a pattern in quotes, with its backslashes as the user typed them.
+
+    >>> print(as_typed(r"^p\d+"))
+    '^p\d+'
+    """
+    return quoted(pattern).replace("\\\\", "\\")
