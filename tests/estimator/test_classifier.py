@@ -761,9 +761,24 @@ def test_groups_count_as_one_label_and_keep_their_rows_together() -> None:
     )
     assert apart.pool_ is not None
     assert together.pool_ is not None
-    assert apart.pool_.n > 1.5 * together.pool_.n
+    assert (apart.pool_.n, apart.pool_.n_groups) == (24, None)
+    assert (together.pool_.n, together.pool_.n_groups) == (24, 12)
     best = [min(one.score for one in clf.pool_.members) for clf in (apart, together)]
     assert best[0] < 0.5  # patients are recognised
     assert best[1] > 0.6  # nothing can be learnt about new ones
     with pytest.raises(ValueError, match=r"one value for each row of X, shape \(180,\); got"):
         DeSSLClassifier().fit(X, y, groups=[1, 2])
+
+
+def test_estimated_propensities_know_the_groups() -> None:
+    draw = np.random.default_rng(0)
+    patients = np.repeat(np.arange(60), 6)
+    X = draw.normal(size=(60, 20))[patients] + draw.normal(0, 0.3, (360, 20))
+    y = np.where((draw.random(60) < 0.4)[patients], draw.integers(0, 2, 60)[patients], -1)
+    settings = {"networks": 1, "teachers": None, "steps": 20, "random_state": 0}
+    found = [
+        DeSSLClassifier(**settings).fit(X, y, propensity="estimate-x", groups=groups).propensity_
+        for groups in (None, patients)
+    ]
+    assert found[0].effective_labels < 0.8 * found[0].labels  # patients are recognised
+    assert found[1].effective_labels > 0.95 * found[1].labels

@@ -224,11 +224,19 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             numbers = group_numbers(groups, given.n, "row of X")
             together = np.append(numbers, given.n + np.arange(given.n_more))
         weighted = weighted_rows(rows, codes, weights, self.classes_, together)
-        return self._fit(weighted, encoding, propensity)
+        return self._fit(weighted, encoding, propensity, grouped=groups is not None)
 
-    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None, propensity: Any) -> Self:
+    def _fit(
+        self,
+        rows: WeightedRows,
+        encoding: TableEncoding | None,
+        propensity: Any,
+        *,
+        grouped: bool,
+    ) -> Self:
         names = class_texts(self.classes_)
-        data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
+        groups = rows.groups if grouped else None
+        data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids, groups=groups)
         self.propensity_: Propensity | None = None
         if propensity is not None:
             given = propensity if isinstance(propensity, str) else propensity[rows.ids]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dessl.safety.choices import Codes
 from dessl.safety.two_samples import Floats
 
 LEAST_LABELS = 3  # labels that a class needs
@@ -30,7 +31,8 @@ class ClassTest(NamedTuple):
         degrees: Degrees of freedom.
         propensity: (classes,) estimated probability of a label in each class; NaN for a class that
             was excluded.
-        standard_error: (classes,) standard error of ``propensity``.
+        standard_error: (classes,) standard error of ``propensity``; the only result that takes
+            groups into account.
     """
 
     p_value: float
@@ -40,13 +42,16 @@ class ClassTest(NamedTuple):
     standard_error: Floats
 
 
-def class_test(log_p: Tensor, y: Tensor, labelled: NDArray[np.bool_]) -> ClassTest | None:
+def class_test(
+    log_p: Tensor, y: Tensor, labelled: NDArray[np.bool_], *, groups: Codes | None = None
+) -> ClassTest | None:
     """Test whether the probability of a label depends on the class.
 
     Args:
         log_p: Out-of-fold log-probabilities (n, classes) of :func:`fold_answers`.
         y: (n_l,) classes of the labelled rows, in their order.
         labelled: (n,) which rows are labelled.
+        groups: (n,) group of each row, for the standard errors; None if rows are independent.
 
     Returns:
         None if fewer than two classes have three labels each.
@@ -62,7 +67,10 @@ def class_test(log_p: Tensor, y: Tensor, labelled: NDArray[np.bool_]) -> ClassTe
     full = problem.full(null.parameters)
     statistic = max(0.0, 2 * (null.value - full.value))
     degrees = len(used) - 1
-    phi, error = problem.propensity(full.parameters)
+    if groups is not None:
+        kept = np.isin(y.numpy(), used)
+        groups = np.concatenate([groups[labelled][kept], groups[~labelled]])
+    phi, error = problem.propensity(full.parameters, groups)
     found = np.full((2, log_p.shape[1]), np.nan)
     found[:, used] = phi, error
     p_value = float(special.chdtrc(degrees, statistic))  # of χ² above the statistic
@@ -127,6 +135,11 @@ class _Likelihood(NamedTuple):
 
     def value_and_gradient(self, parameters: Floats) -> tuple[float, Floats]:
         """The negative log-likelihood at (slope, shifts but the first, log-odds of φ)."""
+        value, scores = self.value_and_scores(parameters)
+        return -value, -scores.sum(0)
+
+    def value_and_scores(self, parameters: Floats) -> tuple[float, Floats]:
+        """The log-likelihood, and each row's derivatives (n, parameters), labelled rows first."""
         k = self.n_classes
         slope, shift = parameters[0], np.append(0.0, parameters[1:k])
         odds = parameters[k:]
@@ -137,17 +150,26 @@ class _Likelihood(NamedTuple):
         joint = log_unknown + log_rest
         marginal = np.logaddexp.reduce(joint, axis=1)
         posterior = np.exp(joint - marginal[:, None])
-        counts = self.hot.sum(0)
-        value = (self.hot * log_known).sum() + counts @ log_phi + marginal.sum()
-        rest_known = self.hot - np.exp(log_known)
-        rest_unknown = posterior - np.exp(log_unknown)
-        by_slope = (rest_known * self.known).sum() + (rest_unknown * self.unknown).sum()
-        by_shift = (rest_known.sum(0) + rest_unknown.sum(0))[1:]
-        by_odds = counts * (1 - phi) - phi * posterior.sum(0)
-        return -float(value), -np.concatenate([[by_slope], by_shift, by_odds])
+        value = (self.hot * (log_known + log_phi)).sum() + marginal.sum()
 
-    def propensity(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """φ and its standard error, from the curvature of the log-likelihood."""
+        def by_model(rest: Floats, scores: Floats) -> Floats:
+            found: Floats = np.column_stack([(rest * scores).sum(1), rest[:, 1:]])
+            return found
+
+        known = np.hstack(
+            [by_model(self.hot - np.exp(log_known), self.known), self.hot * (1 - phi)]
+        )
+        unknown = np.hstack(
+            [by_model(posterior - np.exp(log_unknown), self.unknown), -phi * posterior]
+        )
+        return float(value), np.vstack([known, unknown])
+
+    def propensity(self, parameters: Floats, groups: Codes | None) -> tuple[Floats, Floats]:
+        """φ and its standard error, from the curvature of the log-likelihood.
+
+        With groups, rows of one are not independent: the error is then the sandwich estimate, in
+        which the derivatives of a group's rows are added up before they are squared.
+        """
         step, size = 1e-4, len(parameters)
         curvature = np.empty((size, size))
         for place in range(size):
@@ -155,6 +177,12 @@ class _Likelihood(NamedTuple):
             high, low = (self.value_and_gradient(parameters + sign * ahead)[1] for sign in (1, -1))
             curvature[place] = (high - low) / (2 * step)
         covariance = np.linalg.pinv((curvature + curvature.T) / 2)
+        if groups is not None:
+            _, number = np.unique(groups, return_inverse=True)
+            sums = np.zeros((number.max() + 1, size))
+            np.add.at(sums, number, self.value_and_scores(parameters)[1])
+            covariance = covariance @ (sums.T @ sums) @ covariance
+            covariance *= len(sums) / max(1, len(sums) - 1)
         phi = 1 / (1 + np.exp(-parameters[self.n_classes :]))
         spread = np.sqrt(np.clip(np.diag(covariance)[self.n_classes :], 0, None))
         return phi, phi * (1 - phi) * spread

@@ -21,8 +21,9 @@ from torch import Tensor
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.safety.answers import fold_answers
+from dessl.safety.choices import Codes, group_folds
 from dessl.safety.class_test import class_test
-from dessl.safety.columns import columns_of
+from dessl.safety.columns import columns_of, groups_of_rows
 from dessl.safety.two_samples import Floats, auc
 from dessl.teachers import FromClassifier, Linear, Teacher
 from dessl.teachers.linear import logistic_weights
@@ -166,9 +167,10 @@ def propensity_from_x(
         classifier: Your own classifier, with ``fit`` and ``predict_proba``, to predict from the
             columns which rows are labelled. Logistic regression if not given.
         most_weight: Largest weight of a label, as a multiple of the average.
-        seed: Seed of the five folds: a row's π comes from a model that was not fitted on it. The
-            π of all rows are then calibrated by logistic regression on their log-odds: a model that
-            overfits would otherwise give too unequal weights, even to labels missing at random.
+        seed: Seed of the five folds: a row's π comes from a model that was not fitted on it, or on
+            any row of its group. The π of all rows are then calibrated by logistic regression on
+            their log-odds: a model that overfits would otherwise give too unequal weights, even to
+            labels missing at random.
     """
     _check_both(data)
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
@@ -181,7 +183,9 @@ def propensity_from_x(
         else FromClassifier(classifier)
     )
     found = torch.empty(len(rows), dtype=torch.float64)
-    folds = torch.from_numpy(np.random.default_rng(seed).permutation(len(rows)) % FOLDS)
+    groups = _groups(data, rows)
+    units = np.arange(len(rows)) if groups is None else groups
+    folds = torch.from_numpy(group_folds(units, FOLDS, np.random.default_rng(seed)))
     for fold in range(FOLDS):
         held = folds == fold
         own = copy.deepcopy(teacher).fit(values[~held], marks[~held], values[:0], 2)
@@ -235,16 +239,19 @@ def propensity_from_y(
         )
     labelled = np.arange(len(rows)) < data.n_labelled
     teacher = None if classifier is None else FromClassifier(classifier)
+    groups = _groups(data, rows)
     answers = fold_answers(
-        _columns(data, rows), y, labelled, data.n_classes, teacher=teacher, seed=seed
+        _columns(data, rows), y, labelled, data.n_classes, teacher=teacher, groups=groups, seed=seed
     )
     if method == "em":
-        found = class_test(answers.log_p, y, labelled)
+        found = class_test(answers.log_p, y, labelled, groups=groups)
         if found is None:
             raise ValueError("at least two classes must have labels.")
         phi, error = found.propensity, found.standard_error
     else:
-        phi, error = class_moments(answers.log_p.exp().numpy(), y.numpy(), labelled, seed=seed)
+        phi, error = class_moments(
+            answers.log_p.exp().numpy(), y.numpy(), labelled, groups=groups, seed=seed
+        )
     values = torch.full((len(data),), torch.nan, dtype=torch.float64)
     values[rows[: data.n_labelled]] = torch.from_numpy(phi)[y]
     classes = tuple(
@@ -255,42 +262,47 @@ def propensity_from_y(
 
 
 def class_moments(
-    p: Floats, y: NDArray[np.int64], labelled: NDArray[np.bool_], *, seed: int = 0
+    p: Floats,
+    y: NDArray[np.int64],
+    labelled: NDArray[np.bool_],
+    *,
+    groups: Codes | None = None,
+    seed: int = 0,
 ) -> tuple[Floats, Floats]:
     """Return φ and its standard error, (classes,) each, from the moments of a classifier.
 
     With C_jk the mean of p_j over labelled rows of class k, the class shares s of the unlabelled
     rows solve C s = mean_U p, and φ_k = n_lk / (n_lk + n_u s_k). Errors come from a bootstrap of
-    labelled rows, class by class, and of unlabelled rows; the classifier is not refitted.
+    rows, or of groups; the classifier is not refitted.
 
     Args:
         p: (n, classes) probabilities, out of fold where rows are labelled.
         y: (n_l,) classes of the labelled rows.
         labelled: (n,) which rows are labelled.
+        groups: (n,) group of each row; None if rows are independent.
         seed: Seed of the bootstrap.
     """
     generator = np.random.default_rng(seed)
-    counts, n_u = np.bincount(y, minlength=p.shape[1]), int((~labelled).sum())
-    by_class = [p[labelled][y == k] for k in range(p.shape[1])]
-    unknown = p[~labelled]
+    hot = np.eye(p.shape[1])[y]
+    _, number = np.unique(np.arange(len(p)) if groups is None else groups, return_inverse=True)
+    n_groups = int(number.max()) + 1
 
-    def solved(confusion: Floats, mean: Floats) -> Floats:
+    def solved(times: Floats) -> Floats:
+        """φ if each row counted this many times; NaN if a class has no label then."""
+        by_class = times[labelled, None] * hot
+        counts, n_u = by_class.sum(0), times[~labelled].sum()
+        if not counts.all() or not n_u:
+            return np.full(p.shape[1], np.nan)
+        confusion = p[labelled].T @ by_class / counts
+        mean = times[~labelled] @ p[~labelled] / n_u
         shares = np.clip(np.linalg.lstsq(confusion, mean, rcond=None)[0], 1e-6, None)
         found: Floats = counts / (counts + n_u * shares / shares.sum())
         return found
 
-    phi = solved(np.stack([own.mean(0) for own in by_class], 1), unknown.mean(0))
-    draws = []
-    for _ in range(BOOTSTRAP):
-        means = [
-            generator.multinomial(len(own), np.full(len(own), 1 / len(own))) @ own / len(own)
-            for own in by_class
-        ]
-        again = generator.multinomial(n_u, np.full(n_u, 1 / n_u)) @ unknown / n_u
-        draws.append(solved(np.stack(means, 1), again))
-    # The number of labels of a class is itself a draw, binomial given φ.
-    spread = np.stack(draws).std(0, ddof=1)
-    return phi, np.sqrt(spread**2 + (phi * (1 - phi)) ** 2 / counts)
+    even = np.full(n_groups, 1 / n_groups)
+    times = (generator.multinomial(n_groups, even)[number] for _ in range(BOOTSTRAP))
+    draws = [solved(own.astype(np.float64)) for own in times]
+    return solved(np.ones(len(p))), np.nanstd(draws, axis=0, ddof=1)
 
 
 def propensity_of(
@@ -358,6 +370,12 @@ def _calibrated(chances: Tensor, labelled: Tensor) -> Tensor:
     if slope <= 0:
         return labelled.double().mean().expand(len(chances))
     return torch.sigmoid(slope * odds + intercept)
+
+
+def _groups(data: SemiData, rows: Tensor) -> Codes | None:
+    """The groups of these rows, if the data has groups."""
+    groups = groups_of_rows(data)
+    return None if groups is None else groups[rows].numpy()
 
 
 def _columns(data: SemiData, rows: Tensor) -> Tensor:
