@@ -10,7 +10,13 @@ from scipy import optimize
 from dessl.risk import debiased_risk
 from dessl.surrogates import Combine, Entropy, PseudoLabel
 from dessl.surrogates.base import Rows
-from dessl.theory import optimal_lambda, optimal_lambdas, optimal_lambdas_from_moments
+from dessl.theory import (
+    optimal_lambda,
+    optimal_lambda_gradient,
+    optimal_lambdas,
+    optimal_lambdas_from_moments,
+    optimal_lambdas_gradient,
+)
 from dessl.theory.lambda_estimate import Shrink
 from dessl.theory.variance import coefficients
 
@@ -90,6 +96,60 @@ def test_slopes_and_errors_are_those_of_least_squares() -> None:
     f = share / 3 / ((1 - share) / 36)
     shrunk = optimal_lambdas(loss, h, h, on="all", signed=True)
     assert shrunk.lam.numpy() == pytest.approx(beta[1:] * (1 - 1 / f))
+
+
+def gradients(n: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """∇L (n, 3) and ∇H (2, n, 3): the first term says something of L, the second less."""
+    rng = np.random.default_rng(seed)
+    h = rng.normal(size=(2, n, 3))
+    h[1] += 0.5 * h[0]
+    return h[0] + 0.3 * h[1] + rng.normal(size=(n, 3)) * rng.exponential(size=(n, 1)), h
+
+
+def test_of_gradients_it_has_the_least_trace() -> None:
+    """Against a numerical minimum of the trace of the risk's covariance."""
+    g_loss, g_h = gradients()
+    n_l, n_u = len(g_loss), 100
+
+    def trace(lam: np.ndarray) -> float:
+        rest = g_loss - np.tensordot(lam, g_h, 1)  # labelled rows: L − Σ λ H
+        return rest.var(0).sum() / n_l + np.tensordot(lam, g_h, 1).var(0).sum() / n_u
+
+    best = optimize.minimize(trace, np.zeros(2), tol=1e-14)
+    found = optimal_lambdas_gradient(g_loss, g_h, n_u, shrink=None, signed=True)
+    assert found.lam.numpy() == pytest.approx(best.x, abs=1e-5)
+    assert found.variance_ratio == pytest.approx(best.fun / trace(np.zeros(2)))
+
+
+@pytest.mark.parametrize("shrink", [None, "james_stein", "lower_bound"])
+def test_of_gradients_one_term_is_the_single_lambda(shrink: Shrink | None) -> None:
+    g_loss, g_h = gradients()
+    one = optimal_lambda_gradient(g_loss, g_h[0], 100, shrink=shrink)
+    several = optimal_lambdas_gradient(g_loss, g_h[:1], 100, shrink=shrink)
+    assert float(several.lam[0]) == pytest.approx(one.lam)
+    assert float(several.standard_error[0]) == pytest.approx(one.standard_error)
+    assert several.correlation == pytest.approx(one.correlation)
+    assert several.variance_ratio == pytest.approx(one.variance_ratio)
+
+
+def test_errors_of_gradients_are_their_spread_over_draws() -> None:
+    draws = [
+        optimal_lambdas_gradient(*gradients(200, seed), 10**9, shrink=None) for seed in range(200)
+    ]
+    spread = torch.stack([one.lam for one in draws]).std(0)
+    mean = torch.stack([one.standard_error for one in draws]).mean(0)
+    torch.testing.assert_close(mean, spread, rtol=0.15, atol=0)
+
+
+def test_useless_gradients_have_no_lambda() -> None:
+    g_loss, g_h = gradients()
+    found = optimal_lambdas_gradient(g_loss, np.stack([-g_h[0], 0 * g_h[0]]), 100)
+    assert found.lam.tolist() == [0.0, 0.0]
+    assert found.variance_ratio == 1.0
+    with pytest.raises(ValueError, match=r"shape \(terms, rows, parameters\).*got \(40, 3, 1\)"):
+        optimal_lambdas_gradient(g_loss, g_h[0][:, :, None], 100)
+    with pytest.raises(ValueError, match="at least 4 labelled rows; got 3"):
+        optimal_lambdas_gradient(g_loss[:3], g_h[:, :3], 100)
 
 
 def test_terms_that_say_the_same_share_one_lambda() -> None:

@@ -1,6 +1,8 @@
 """λ that follows validation rows: against per-sample gradients, and what it does to a run."""
 
 import math
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +14,19 @@ from dessl.data import LabelDraw, SemiData
 from dessl.functional import cross_entropy, entropy
 from dessl.models import MLP
 from dessl.surrogates import (
+    Combine,
     Entropy,
     FixMatch,
     FromFunction,
     PiModel,
+    Rows,
     Surrogate,
     as_is,
     as_surrogate,
 )
-from dessl.theory import optimal_lambda_gradient
+from dessl.theory import optimal_lambda_gradient, optimal_lambdas_gradient
 from dessl.training import PopulationRun, TrainPlan, train, train_population
-from dessl.training.online import MOST_ROWS, STEP, last_layer_gradients, next_lam
+from dessl.training.online import MOST_ROWS, STEP, last_layer_gradients, next_lams
 
 
 def two_classes(n: int = 400, labelled: int = 60, validation: int = 80) -> SemiData:
@@ -63,7 +67,7 @@ def by_sample(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 def test_gradients_are_those_of_single_rows() -> None:
     data, model = two_classes(), network().eval()
-    loss, h = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    loss, (h,) = last_layer_gradients(model, prepared(Entropy(), model, data), data)
     x, y = data.validation  # type: ignore[misc]
     expected_loss, expected_h = by_sample(model, x, y)
     # The columns stand in another order (weights of a class beside its bias): compare products.
@@ -79,14 +83,14 @@ def test_the_next_lam_is_half_way_to_the_estimate() -> None:
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     aim = min(max(estimate * share, 0.0), 2.0)
     plan = TrainPlan(steps=10, lam=2.0, online=True)
-    found = next_lam(0.7, model, surrogate, data, plan)
+    found = next_lams([0.7], model, surrogate, data, plan)[0]
     assert math.isclose(found, 0.7 + STEP * (aim - 0.7), rel_tol=1e-4)
 
 
 def test_views_of_a_row_count_for_that_row() -> None:
     data, model = two_classes(), network().eval()
     surrogate = prepared(PiModel(view=lambda x, generator: x), model, data)
-    loss, h = last_layer_gradients(model, surrogate, data)
+    loss, (h,) = last_layer_gradients(model, surrogate, data)
     assert loss.shape[0] == len(data.validation.y)  # type: ignore[union-attr]
     assert torch.all(h.abs().sum(1) < 1e-6)  # equal views agree: H has no gradient
 
@@ -94,6 +98,17 @@ def test_views_of_a_row_count_for_that_row() -> None:
 def test_a_term_that_knows_the_label_gets_the_largest_lam() -> None:
     """H close to L: the estimate is near 1 times the unlabelled share, from a start at 0."""
     data = two_classes()
+    plan = TrainPlan(
+        steps=60, labelled_batch=20, unlabelled_batch=60, learning_rate=0.05, lam=1.0, online=True
+    )
+    events = train(network, knows_the_answer(data), data, plan).history
+    assert events[0].lam == 0.0
+    assert 0.4 < events[-1].lam <= 1.0
+    assert events[-1].h_unlabelled > 0
+
+
+def knows_the_answer(data: SemiData) -> Callable[[nn.Module, Tensor], Tensor]:
+    """H = the cross-entropy of an answer that is right for most rows."""
     every = torch.cat([data.x, data.validation.x])  # type: ignore[union-attr]
     answers = (every[:, 0] > 0).long()
 
@@ -101,13 +116,67 @@ def test_a_term_that_knows_the_label_gets_the_largest_lam() -> None:
         match = (x[:, None] == every[None]).all(-1).float().argmax(1)
         return cross_entropy(model(x), answers[match])
 
+    return term
+
+
+def test_each_term_of_a_sum_gets_its_own_lam() -> None:
+    data, model = two_classes(), network().eval()
+    wrong = torch.randint(2, (480,), generator=torch.Generator().manual_seed(0))
+    knows = knows_the_answer(data)
+
+    def guesses(model: nn.Module, x: Tensor) -> Tensor:
+        return cross_entropy(model(x), wrong[: len(x)])
+
+    terms = [FromFunction(each, bounded_up_to=1.0) for each in (knows, guesses)]
+    both = prepared(Combine(terms, weights=[2.0, 1.0]), model, data)
+    both(model, Rows(data.x, torch.arange(len(data.x))))  # each has half of the views
+    loss, h = last_layer_gradients(model, both, data)
+    for part, term, weight in zip(h, terms, (2.0, 1.0), strict=True):
+        _, (alone,) = last_layer_gradients(model, prepared(term, model, data), data)
+        torch.testing.assert_close(part, weight * alone)
+    plan = TrainPlan(steps=10, lam=1.0, online=True)
+    estimate = optimal_lambdas_gradient(loss, h, data.n_unlabelled, on="all").lam
+    share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
+    found = next_lams([0.2, 0.4], model, both, data, plan)
+    aim = [min(float(estimate[0]) * share, 0.25), min(float(estimate[1]) * share, 0.5)]
+    assert both.separate_bounds == (0.25, 0.5)
+    assert found == pytest.approx([0.2 + STEP * (aim[0] - 0.2), 0.4 + STEP * (aim[1] - 0.4)])
+    assert found[0] == pytest.approx(0.225)  # at its bound
+    assert found[1] < 0.25  # hardly used
+
+
+def test_in_a_run_a_sum_has_the_lams_of_its_terms() -> None:
+    data = two_classes()
+
+    def guesses(logits: Tensor) -> Tensor:
+        return (logits * torch.randn(logits.shape)).sum(1)
+
+    sum_ = Combine([knows_the_answer(data), guesses])
     plan = TrainPlan(
         steps=60, labelled_batch=20, unlabelled_batch=60, learning_rate=0.05, lam=1.0, online=True
     )
-    events = train(network, term, data, plan).history
-    assert events[0].lam == 0.0
-    assert 0.4 < events[-1].lam <= 1.0
-    assert events[-1].h_unlabelled > 0
+    result = train(network, sum_, data, plan)
+    last = result.history[-1]
+    assert result.history[0].lams == [0.0, 0.0]
+    assert last.lams is not None
+    assert last.lam == pytest.approx(last.lams[0])
+    assert last.lams[0] > 0.4
+    assert last.lams[1] < 0.1
+    alone = train(network, knows_the_answer(data), data, plan)
+    assert alone.history[-1].lams is None
+
+
+def test_a_term_without_a_bound_leaves_the_others_theirs() -> None:
+    data, plan = two_classes(), TrainPlan(steps=20, lam=1.0, online=True, evaluate_every=5)
+    sum_ = Combine(
+        [knows_the_answer(data), FromFunction(lambda logits: logits.sum(1), bounded_up_to=0.0)]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        last = train(network, sum_, data, plan).history[-1]
+    assert last.lams is not None
+    assert last.lams[0] > 0.1
+    assert last.lams[1] == 0.0
 
 
 def test_lam_stops_where_the_risk_is_no_longer_bounded_below() -> None:
@@ -116,7 +185,7 @@ def test_lam_stops_where_the_risk_is_no_longer_bounded_below() -> None:
     found = {}
     for bound in (math.inf, 0.1, 0.0):
         same = prepared(FromFunction(entropy, bounded_up_to=bound), model, data)
-        found[bound] = next_lam(0.0, model, same, data, plan)
+        found[bound] = next_lams([0.0], model, same, data, plan)[0]
     assert found[math.inf] > STEP * 0.1
     assert found[0.1] == pytest.approx(STEP * 0.1)
     assert found[0.0] == 0.0
@@ -141,8 +210,13 @@ def test_a_term_that_knows_nothing_stays_near_zero() -> None:
     assert max(event.lam for event in events) < 0.1
 
 
-def test_an_interrupted_run_ends_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("several", [False, True])
+def test_an_interrupted_run_ends_the_same(tmp_path: Path, several: bool) -> None:
     data = two_classes()
+
+    def term() -> Surrogate:
+        return Combine([knows_the_answer(data), Entropy()]) if several else Entropy()
+
     plan = TrainPlan(
         steps=40, labelled_batch=20, unlabelled_batch=60, lam=1.0, online=True, evaluate_every=5
     )
@@ -154,11 +228,12 @@ def test_an_interrupted_run_ends_the_same(tmp_path: Path) -> None:
         if event.step == 20:  # type: ignore[attr-defined]
             raise StopError
 
-    whole = train(network, "entropy", data, plan)
+    whole = train(network, term(), data, plan)
     with pytest.raises(StopError):
-        train(network, "entropy", data, plan, out=tmp_path / "run", callbacks=[stop])
-    resumed = train(network, "entropy", data, plan, out=tmp_path / "run")
+        train(network, term(), data, plan, out=tmp_path / "run", callbacks=[stop])
+    resumed = train(network, term(), data, plan, out=tmp_path / "run")
     assert [event.lam for event in resumed.history] == [event.lam for event in whole.history]
+    assert [event.lams for event in resumed.history] == [event.lams for event in whole.history]
     for one, other in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -256,7 +331,7 @@ def test_a_layer_applied_to_each_token_is_summed_over_them(
     """Also where features + 1 is the number of classes, or of tokens."""
     data = with_classes(classes)
     model = Tokens(features=features, classes=classes, flat=flat).eval()
-    loss, h = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    loss, (h,) = last_layer_gradients(model, prepared(Entropy(), model, data), data)
     expected_loss, expected_h = by_sample(model, *data.validation)  # type: ignore[misc]
     weights = features * classes
     for found, expected in ((loss, expected_loss), (h, expected_h)):
@@ -269,7 +344,7 @@ def test_a_layer_applied_to_each_token_is_summed_over_them(
 def test_views_and_tokens_together_count_for_their_row() -> None:
     data, model = with_classes(3), Tokens(features=8, classes=3).eval()
     same = prepared(FixMatch(threshold=0.0, weak=as_is, strong=as_is), model, data)
-    loss, h = last_layer_gradients(model, same, data)
+    loss, (h,) = last_layer_gradients(model, same, data)
     alone, _ = last_layer_gradients(model, prepared(Entropy(), model, data), data)
     torch.testing.assert_close(loss, alone)
     assert h.shape == loss.shape

@@ -12,7 +12,7 @@ whether several runs can share it.
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
@@ -131,6 +131,18 @@ class Surrogate(nn.Module, ABC):
         super().__init__()
         self._seed = _checks.whole_number("seed", seed, low=0)
         self._generator: torch.Generator | None = None
+
+    @property
+    def separate_bounds(self) -> tuple[float, ...]:
+        """``bounded_up_to`` of each part of H that can have a λ of its own."""
+        return (self.bounded_up_to,)
+
+    def separate_scores(self, model: Model, rows: Rows) -> list[Scores]:
+        """Return the scores of each part of H that can have a λ of its own."""
+        return [self(model, rows)]
+
+    def set_shares(self, shares: Sequence[float]) -> None:
+        """Multiply each part of H by a share of λ; a term of one part has all of it."""
 
     @property
     def bound_is_stated(self) -> bool:

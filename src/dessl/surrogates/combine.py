@@ -28,6 +28,9 @@ class Combine(Surrogate):
     b_m is. v_m is known after the first pass; before it, all terms are assumed to have the same
     number of views. :func:`dessl.train` therefore compares λ with the bound after its first step.
 
+    With an online λ (``TrainPlan(online=True)``), each term gets a λ_m of its own: the largest is
+    the λ of the step, and ``shares`` holds all of them relative to it.
+
     Args:
         surrogates: The terms, or functions h(logits) or h(model, x).
         weights: w_m ≥ 0, one for each term; all 1 when not given.
@@ -62,17 +65,26 @@ class Combine(Surrogate):
             )
         self.weights = tuple(_checks.number("weights", weight, low=0.0) for weight in weights)
         self._views = (1,) * len(surrogates)
+        self.shares: Tensor
+        self.register_buffer("shares", torch.ones(len(surrogates)))
 
     @property
     def bounded_up_to(self) -> float:  # type: ignore[override]
         """The largest λ for which the debiased risk of the sum is bounded below."""
+        return min(self.separate_bounds)
+
+    @property
+    def separate_bounds(self) -> tuple[float, ...]:
+        """The largest λ_m of each term; infinite if its weight is 0."""
         total = sum(self._views)
-        bounds = [
-            term.bounded_up_to * views / (total * weight)
+        return tuple(
+            term.bounded_up_to * views / (total * weight) if weight > 0 else math.inf
             for term, views, weight in zip(self.terms, self._views, self.weights, strict=True)
-            if weight > 0
-        ]
-        return min(bounds, default=math.inf)
+        )
+
+    def set_shares(self, shares: Sequence[float]) -> None:
+        """Multiply each term by a share of λ; in place, so that a captured step uses it too."""
+        self.shares.copy_(torch.tensor(shares))
 
     @property
     def bound_is_stated(self) -> bool:
@@ -94,6 +106,11 @@ class Combine(Surrogate):
         """Return the weighted sums (n,) and all terms' logits (views, n, classes)."""
         return self._summed([term(model, rows) for term in self.terms])
 
+    def separate_scores(self, model: Model, rows: Rows) -> list[Scores]:
+        """Return the scores of each term, H times its weight but not its share."""
+        scores = [term(model, rows) for term in self.terms]
+        return [Scores(w * s.h, s.logits) for w, s in zip(self.weights, scores, strict=True)]
+
     def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
         """Return the weighted sums and all logits for a step."""
         return self._summed([term.step_scores(model, rows, n_labelled) for term in self.terms])
@@ -106,7 +123,8 @@ class Combine(Surrogate):
 
     def _summed(self, scores: Sequence[Scores]) -> Scores:
         self._views = tuple(len(part.logits) for part in scores)
-        h = torch.stack([w * part.h for w, part in zip(self.weights, scores, strict=True)]).sum(0)
+        weighted = zip(self.weights, self.shares, scores, strict=True)
+        h = torch.stack([w * share * part.h for w, share, part in weighted]).sum(0)
         logits = [part.logits for part in scores]
         widths = [part.shape[-1] for part in logits]
         if min(widths) < max(widths):

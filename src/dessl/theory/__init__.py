@@ -18,6 +18,7 @@ from dessl.theory.several import (
     SeveralLambdas,
     optimal_lambdas,
     optimal_lambdas_from_moments,
+    optimal_lambdas_gradient,
 )
 from dessl.theory.variance import (
     correlation,
@@ -44,6 +45,7 @@ __all__ = [
     "optimal_lambda_last_layer",
     "optimal_lambdas",
     "optimal_lambdas_from_moments",
+    "optimal_lambdas_gradient",
     "risk_variance",
     "scoring_rule",
     "variance_ratio",

@@ -6,9 +6,13 @@
 with α, β, γ of :func:`dessl.theory.variance.coefficients`: γ/β = n_u/n in the main form. The
 variance is 1 − (n_u/n) R² times the complete case's, with R the multiple correlation: never more
 than with the best single term. Collinear terms share one λ.
+
+For the gradient of the risk, Cov(H) becomes the matrix of tr Cov(∇H_m, ∇H_k) and Cov(H, L) that of
+tr Cov(∇H_m, ∇L): the same regression, in which all parameters of a row count as one observation.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -19,7 +23,7 @@ from dessl._checks import ArrayLike
 from dessl.risk import On
 from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import ONE_SIDED_95, Shrink
-from dessl.theory.variance import coefficients
+from dessl.theory.variance import Coefficients, coefficients
 
 
 class SeveralLambdas(NamedTuple):
@@ -101,20 +105,56 @@ def optimal_lambdas(
     >>> [round(lam, 3) for lam in found.lam.tolist()], round(found.variance_ratio, 3)
     ([1.026, 0.256], 0.337)
     """
-    _checks.one_of("shrink", shrink, (None, "james_stein", "lower_bound"))
-    _checks.one_of("on", on, ("unlabelled", "all"))
+    _check_options(shrink, on)
     loss_, h_l, h_u = _checked(loss, h_labelled, h_unlabelled)
-    terms = h_l.shape[1]
-    kept, fit = _kept(centred(loss_), centred(h_l), signed=signed)
-    slope = _shrunk(fit, shrink, signed=signed)
+    loss_, h_l = centred(loss_), centred(h_l)
+    used = h_l.square().sum(0) > 0
+    kept, fit = _kept(lambda terms: _fitted(loss_, h_l[:, terms]), used, signed=signed)
     c = coefficients(len(h_l), len(h_u), on=on)
-    gain = c.optimal_multiple**2 * c.h * float(slope @ fit.moments @ slope)
-    gain -= 2 * c.optimal_multiple * c.covariance * float(slope @ fit.with_loss)
-    total = c.loss * fit.loss_squares
-    lam = torch.zeros(terms, dtype=torch.float64)
-    error = torch.full((terms,), math.inf, dtype=torch.float64)
-    lam[kept], error[kept] = c.optimal_multiple * slope, c.optimal_multiple * fit.error
-    return SeveralLambdas(lam, error, fit.correlation, max(0.0, 1 + gain / total) if total else 1.0)
+    return _estimates(fit, kept, h_l.shape[1], c, shrink, signed=signed)
+
+
+def optimal_lambdas_gradient(
+    gradients_loss: ArrayLike,
+    gradients_h: ArrayLike,
+    n_unlabelled: int,
+    *,
+    shrink: Shrink | None = "james_stein",
+    on: On = "unlabelled",
+    signed: bool = False,
+) -> SeveralLambdas:
+    """Estimate one λ for each of several surrogates, to minimise the gradient's variance.
+
+    With one surrogate of positive λ this is :func:`optimal_lambda_gradient`.
+
+    Args:
+        gradients_loss: ∇L of each labelled row, (n_l, parameters), n_l ≥ terms + 2.
+        gradients_h: ∇H of the same rows for each surrogate, (terms, n_l, parameters).
+        n_unlabelled: n_u.
+        shrink: As in :func:`optimal_lambdas`; errors and F allow for gradients of unequal spread.
+        on: As in :func:`dessl.debiased_risk`.
+        signed: As in :func:`optimal_lambdas`.
+
+    >>> g = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [1.0, 2.0]])
+    >>> other = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> optimal_lambdas_gradient(2 * g + other, torch.stack([g, other]), 12).lam.round(decimals=3)
+    tensor([1.5000, 0.7500], dtype=torch.float64)
+    """
+    _check_options(shrink, on)
+    g_loss = _checks.float64("gradients_loss", gradients_loss, ndim=2)
+    g_h = _checks.float64("gradients_h", gradients_h, ndim=3)
+    if g_h.shape[1:] != g_loss.shape:
+        raise ValueError(
+            "gradients_h must have shape (terms, rows, parameters), with the rows and parameters "
+            f"of gradients_loss, {tuple(g_loss.shape)}; got {tuple(g_h.shape)}."
+        )
+    _check_rows(len(g_loss), len(g_h))
+    g_loss = centred(g_loss)
+    g_h = torch.stack([centred(own) for own in g_h])
+    used = g_h.square().sum((1, 2)) > 0
+    kept, fit = _kept(lambda terms: _fitted_gradients(g_loss, g_h[terms]), used, signed=signed)
+    c = coefficients(len(g_loss), n_unlabelled, on=on)
+    return _estimates(fit, kept, len(g_h), c, shrink, signed=signed)
 
 
 class _Fit(NamedTuple):
@@ -134,22 +174,61 @@ def _fitted(loss: Tensor, h: Tensor) -> _Fit:
     inverse = torch.linalg.pinv(moments, hermitian=True)
     slope = inverse @ with_loss
     explained = float(slope @ with_loss)
-    rank = int(torch.linalg.matrix_rank(moments, hermitian=True)) if h.numel() else 0
+    rank = _rank(moments)
     residual = max(0.0, squares - explained) / max(1, len(loss) - 1 - rank)
     error = (residual * inverse.diagonal().clamp(min=0)).sqrt()
     f = explained / (rank * residual) if rank and residual > 0 else math.inf * bool(explained > 0)
-    share = min(1.0, explained / squares) if squares > 0 else 0.0
-    return _Fit(moments, with_loss, squares, slope, error, f, math.sqrt(max(0.0, share)))
+    return _Fit(moments, with_loss, squares, slope, error, f, _multiple(explained, squares))
 
 
-def _kept(loss: Tensor, h: Tensor, *, signed: bool) -> tuple[list[int], _Fit]:
+def _fitted_gradients(loss: Tensor, h: Tensor) -> _Fit:
+    """As _fitted, of gradients (n, p) on those of the terms (terms, n, p); errors by rows."""
+    n = len(loss)
+    moments, with_loss = torch.einsum("anp,bnp->ab", h, h), torch.einsum("anp,np->a", h, loss)
+    inverse = torch.linalg.pinv(moments, hermitian=True)
+    slope = inverse @ with_loss
+    explained, squares = float(slope @ with_loss), float(loss.square().sum())
+    scores = torch.einsum("anp,np->na", h, loss - torch.einsum("a,anp->np", slope, h))
+    covariance = inverse @ (scores.T @ scores * n / (n - 1)) @ inverse
+    rank = _rank(moments)
+    wald = float(slope @ torch.linalg.pinv(covariance, hermitian=True) @ slope)
+    f = wald / rank if wald > 0 else math.inf * bool(explained > 0)
+    error = covariance.diagonal().clamp(min=0).sqrt()
+    return _Fit(moments, with_loss, squares, slope, error, f, _multiple(explained, squares))
+
+
+def _rank(moments: Tensor) -> int:
+    return int(torch.linalg.matrix_rank(moments, hermitian=True)) if moments.numel() else 0
+
+
+def _multiple(explained: float, squares: float) -> float:
+    """The multiple correlation."""
+    return math.sqrt(max(0.0, min(1.0, explained / squares))) if squares > 0 else 0.0
+
+
+def _kept(
+    fit_of: Callable[[list[int]], _Fit], used: Tensor, *, signed: bool
+) -> tuple[list[int], _Fit]:
     """The terms that are used, and their regression; a constant term is never used."""
-    kept = (h.square().sum(0) > 0).nonzero().flatten().tolist()
-    fit = _fitted(loss, h[:, kept])
+    kept = used.nonzero().flatten().tolist()
+    fit = fit_of(kept)
     while not signed and kept and float(fit.slope.min()) < 0:
         kept.pop(int(fit.slope.argmin()))
-        fit = _fitted(loss, h[:, kept])
+        fit = fit_of(kept)
     return kept, fit
+
+
+def _estimates(
+    fit: _Fit, kept: list[int], terms: int, c: Coefficients, shrink: Shrink | None, *, signed: bool
+) -> SeveralLambdas:
+    slope = _shrunk(fit, shrink, signed=signed)
+    gain = c.optimal_multiple**2 * c.h * float(slope @ fit.moments @ slope)
+    gain -= 2 * c.optimal_multiple * c.covariance * float(slope @ fit.with_loss)
+    total = c.loss * fit.loss_squares
+    lam = torch.zeros(terms, dtype=torch.float64)
+    error = torch.full((terms,), math.inf, dtype=torch.float64)
+    lam[kept], error[kept] = c.optimal_multiple * slope, c.optimal_multiple * fit.error
+    return SeveralLambdas(lam, error, fit.correlation, max(0.0, 1 + gain / total) if total else 1.0)
 
 
 def _shrunk(fit: _Fit, shrink: Shrink | None, *, signed: bool) -> Tensor:
@@ -173,9 +252,18 @@ def _checked(
             "h_labelled and h_unlabelled must have a column for each surrogate; got "
             f"{h_l.shape[1]} and {h_u.shape[1]} columns."
         )
-    if len(loss_) < h_l.shape[1] + 2:
-        raise ValueError(
-            f"{h_l.shape[1]} slopes with errors need at least {h_l.shape[1] + 2} labelled rows; "
-            f"got {len(loss_)}. Use fewer surrogates, or fixed λ."
-        )
+    _check_rows(len(loss_), h_l.shape[1])
     return loss_, h_l, h_u
+
+
+def _check_rows(n: int, terms: int) -> None:
+    if n < terms + 2:
+        raise ValueError(
+            f"{terms} slopes with errors need at least {terms + 2} labelled rows; got {n}. Use "
+            "fewer surrogates, or fixed λ."
+        )
+
+
+def _check_options(shrink: Shrink | None, on: On) -> None:
+    _checks.one_of("shrink", shrink, (None, "james_stein", "lower_bound"))
+    _checks.one_of("on", on, ("unlabelled", "all"))

@@ -196,7 +196,7 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
             f"λ = {lam:g} is past {name}'s bound, {surrogate.bounded_up_to:g}: the debiased risk "
             f"has no lower bound there and may diverge. Lower lam, {ways}."
         )
-    if surrogate.bounded_up_to:  # λ stops there
+    if max(surrogate.separate_bounds):  # each λ stops at its bound
         return ""
     return (
         f"online=True keeps λ at 0: the debiased risk of {name} has no lower bound at any λ above "

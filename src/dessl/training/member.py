@@ -33,13 +33,14 @@ class Event:
         mask_unlabelled: Share of unlabelled rows with H ≠ 0; None if none are drawn.
         gradient_norm: Mean norm of the gradient.
         learning_rate: Learning rate of the last step.
-        lam: λ of the last step.
+        lam: λ of the last step; the largest one if a sum of terms has several.
         steps_per_second: Steps per second since the previous evaluation.
         validation: Metrics on the validation part, for the averaged weights if the plan has
             ``ema``.
         correlation: ρ(L, H) over validation rows.
         lam_opt: Estimated λ of least variance, from validation rows.
         best: Whether this is the best evaluation so far by ``plan.select``.
+        lams: λ of each term of a sum in the last step, with ``TrainPlan(online=True)``.
     """
 
     step: int
@@ -59,6 +60,7 @@ class Event:
     correlation: float | None = None
     lam_opt: float | None = None
     best: bool = False
+    lams: list[float] | None = None
 
     def as_line(self) -> str:
         """Return one line of JSON; NaN is written as null."""
@@ -201,6 +203,7 @@ class Member:
         correlation: float | None = None,
         lam_opt: float | None = None,
         lam: float | None = None,
+        lams: list[float] | None = None,
     ) -> Event:
         """Add an event to the history, select, and end the run if patience has run out.
 
@@ -212,6 +215,7 @@ class Member:
             correlation: ρ(L, H) over validation rows.
             lam_opt: Estimated λ of least variance.
             lam: λ of the last step, if it differs from the plan's.
+            lams: λ of each term of a sum in that step, if they differ.
         """
         plan, best = self.plan, False
         steps = plan.total_steps(self.n_labelled)
@@ -230,6 +234,7 @@ class Member:
             correlation=correlation,
             lam_opt=lam_opt,
             best=best,
+            lams=lams,
             **means,
         )
         self.history.append(event)

@@ -8,6 +8,9 @@ over validation rows, shrunk by its standard error (:func:`dessl.theory.optimal_
 clipped to [0, ``plan.lam``] and to where the risk is bounded below (``Surrogate.bounded_up_to``),
 and smoothed: λ ← λ + ½ (λ̂ − λ), from λ = 0. Validation rows decide, because a model that has
 memorised its training rows has another covariance there.
+
+A sum of terms (:class:`~dessl.surrogates.Combine`) gets a λ for each of them, from the matrix of
+their covariances (:func:`dessl.theory.optimal_lambdas_gradient`), each within its own bound.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +24,7 @@ from dessl.data import SemiData
 from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates import Rows, Surrogate
-from dessl.theory import optimal_lambda_gradient
+from dessl.theory import optimal_lambdas_gradient
 from dessl.training.plan import TrainPlan
 from dessl.training.watch import validation_ids
 
@@ -38,13 +41,17 @@ class Call(NamedTuple):
     rows: int
 
 
-def next_lam(
-    lam: float, model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan
-) -> float:
-    """Return the λ of the steps until the next evaluation.
+def next_lams(
+    lams: Sequence[float],
+    model: nn.Module,
+    surrogate: Surrogate,
+    data: SemiData,
+    plan: TrainPlan,
+) -> list[float]:
+    """Return the λ of the steps until the next evaluation, one for each part of H.
 
     Args:
-        lam: λ of the previous steps.
+        lams: λ of the previous steps.
         model: Model in training; the last ``nn.Linear`` that it computes its logits with is the
             last layer.
         surrogate: Surrogate that gives H; its random draws do not affect the run.
@@ -52,27 +59,29 @@ def next_lam(
         plan: Plan of the run; ``plan.lam`` is the largest λ.
     """
     loss, h = last_layer_gradients(model, surrogate, data)
-    if h.shape != loss.shape:  # H does not depend on the weights now, so no λ is better
-        h = torch.zeros_like(loss)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
-        return lam
+        return list(lams)
     whole = plan.adds_on_all or plan.include_labelled
     share = 1.0 if whole else data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
-    slope = optimal_lambda_gradient(loss, h, data.n_unlabelled, on="all").lam
-    largest = plan.lam if plan.bound else min(plan.lam, surrogate.bounded_up_to)
-    return lam + STEP * (min(max(slope * share, 0.0), largest) - lam)
+    slopes = optimal_lambdas_gradient(loss, h, data.n_unlabelled, on="all").lam.tolist()
+    bounds = [plan.lam if plan.bound else min(plan.lam, b) for b in surrogate.separate_bounds]
+    return [
+        lam + STEP * (min(slope * share, bound) - lam)
+        for lam, slope, bound in zip(lams, slopes, bounds, strict=True)
+    ]
 
 
 def last_layer_gradients(
     model: nn.Module, surrogate: Surrogate, data: SemiData
 ) -> tuple[Tensor, Tensor]:
-    """Return ∇L and ∇H of each validation row for the last layer, (n, parameters) each.
+    """Return ∇L, (n, parameters), and ∇H of each part, (parts, n, parameters), in the last layer.
 
-    One forward and two backward passes: in evaluation mode rows do not depend on each other, so
-    the gradient of a sum with respect to the logits has every row's own, and the layer's weights
-    get δ φᵀ, summed over a row's views and, if the layer is applied to each token or patch, over
-    its positions. (A term that mixes rows, as MixMatch does, counts for the row that stands first
-    in the mixture.)
+    Rows are those of the validation part. One forward and two backward passes: in evaluation mode
+    rows do not depend on each other, so the gradient of a sum with respect to the logits has every
+    row's own, and the layer's weights get δ φᵀ, summed over a row's views and, if the layer is
+    applied to each token or patch, over its positions. (A term that mixes rows, as MixMatch does,
+    counts for the row that stands first in the mixture.) A part of H that does not depend on the
+    weights has the gradient 0.
     """
     if data.validation is None:
         raise ValueError("online λ needs validation rows; the data has none.")
@@ -87,11 +96,14 @@ def last_layer_gradients(
         surrogate.draws_apart(x.device),
         _calls(model) as every,
     ):
-        h, logits = surrogate(model, rows)
-        losses = torch.stack([cross_entropy(view.float(), y) for view in logits]).mean(0)
+        parts = surrogate.separate_scores(model, rows)
+        views = [view for part in parts for view in part.logits]
+        losses = torch.stack([cross_entropy(view.float(), y) for view in views]).mean(0)
         calls, of_loss = of_last_layer(every, losses)
-        of_h = _gradients(h.float(), calls)
-    return _summed(calls, of_loss, len(y)), _summed(calls, of_h, len(y))
+        of_h = [_gradients(part.h.float(), calls) for part in parts]
+    loss = _summed(calls, of_loss, len(y))
+    found = [_summed(calls, own, len(y)).expand_as(loss) for own in of_h]
+    return loss, torch.stack(found)
 
 
 def linear_layers(model: nn.Module) -> list[nn.Linear]:

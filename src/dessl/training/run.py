@@ -30,7 +30,7 @@ from dessl.training.model_state import (
     load_state_into,
     state_of,
 )
-from dessl.training.online import last_layer_gradients, next_lam
+from dessl.training.online import last_layer_gradients, next_lams
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first
 from dessl.training.sharded import (
@@ -100,13 +100,20 @@ class Run(Trainable):
         self.batches = streams(data, plan)
         self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
-        self.online_lam = 0.0  # used if the plan has online=True
+        self.online_lams = [0.0] * len(surrogate.separate_bounds)  # for plans with online=True
         self._begun = False  # whether a step was taken since the start or a resume
 
     def lam_at(self, step: int) -> float:
         """Return λ of a step, the first being 0."""
         peak = self.plan.lam_at(step, self.steps)
-        return min(self.online_lam, peak) if self.plan.online else peak
+        return min(max(self.online_lams), peak) if self.plan.online else peak
+
+    def _lams_at(self, step: int) -> list[float] | None:
+        """λ of each part of H in a step, if there are several and λ is online."""
+        if not self.plan.online or len(self.online_lams) == 1:
+            return None
+        largest, now = max(self.online_lams), self.lam_at(step)
+        return [lam * now / largest if largest else 0.0 for lam in self.online_lams]
 
     def take(self, step: int) -> None:
         """Draw rows and take a step; check for divergence when the plan says so."""
@@ -160,11 +167,14 @@ class Run(Trainable):
             correlation=seen and seen.correlation,
             lam_opt=seen and seen.lam_opt,
             lam=self.lam_at(self.done - 1),
+            lams=self._lams_at(self.done - 1),
         )
         if self.plan.online:
-            lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
+            lams = next_lams(self.online_lams, step.model, step.surrogate, self.data, self.plan)
             divide_again(step.model)
-            self.online_lam = from_first(lambda: lam)
+            self.online_lams = from_first(lambda: lams)
+            if largest := max(self.online_lams):
+                step.surrogate.set_shares([lam / largest for lam in self.online_lams])
         if len(self.member.history) == 1 and (
             said := always_zero(event, step.surrogate, self.plan)
         ):
@@ -202,7 +212,7 @@ class Run(Trainable):
         if self.stored is not None:
             state["stored"] = self.stored.state_dict()
         if self.plan.online:
-            state["online_lam"] = self.online_lam
+            state["online_lams"] = self.online_lams
         if step.average:
             weights["average"] = state_of(step.average.model)
             state["average_steps"] = step.average.steps
@@ -234,7 +244,7 @@ class Run(Trainable):
         if self.stored is not None:
             self.stored.load_state_dict(state["stored"])
         if self.plan.online:
-            self.online_lam = float(state["online_lam"])
+            self.online_lams = list(state["online_lams"])
 
     def _gathered(self, saved: Checkpoint) -> Checkpoint:
         """The checkpoint with its shards read, sharded or whole, as the model needs them."""

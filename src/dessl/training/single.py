@@ -94,11 +94,8 @@ def train(
     """
     surrogate, callbacks = as_surrogate(surrogate), checked_callbacks(callbacks)
     _check(plan, data)
-    if plan.online and loss is not cross_entropy:
-        raise ValueError(
-            "online=True estimates λ for the cross-entropy, but loss is another one. Use a fixed "
-            "lam."
-        )
+    if plan.online:
+        _check_online(data, surrogate, loss)
     _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)
     plan = plan_for(plan, data)
     if warning := not_held_out(data):
@@ -140,6 +137,25 @@ def train(
         return run.result()
 
 
+def _check_online(data: SemiData, surrogate: Surrogate, loss: Loss) -> None:
+    if loss is not cross_entropy:
+        raise ValueError(
+            "online=True estimates λ for the cross-entropy, but loss is another one. Use a fixed "
+            "lam."
+        )
+    least = LEAST_ROWS - 1 + len(surrogate.separate_bounds)  # a slope for each term
+    if data.validation is None or len(data.validation.y) < least:
+        raise ValueError(
+            f"online=True needs at least {least} validation rows, which λ follows. Hold rows "
+            "out with draw_labels(..., n_validation=...), or use a fixed lam."
+        )
+    if data.propensity is not None:
+        raise ValueError(
+            "online=True estimates λ for labels that are missing completely at random, but data "
+            "has propensities. Use a fixed lam."
+        )
+
+
 def _check(plan: TrainPlan, data: SemiData) -> None:
     if not isinstance(plan, TrainPlan):
         raise TypeError(f"plan must be a TrainPlan; got {type(plan).__name__}.")
@@ -150,16 +166,6 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
             "loaders, keep your loop and call dessl.objective in it."
         )
     check_propensity(plan.risk, data)
-    if plan.online and (data.validation is None or len(data.validation.y) < LEAST_ROWS):
-        raise ValueError(
-            f"online=True needs at least {LEAST_ROWS} validation rows, which λ follows. Hold rows "
-            "out with draw_labels(..., n_validation=...), or use a fixed lam."
-        )
-    if plan.online and data.propensity is not None:
-        raise ValueError(
-            "online=True estimates λ for labels that are missing completely at random, but data "
-            "has propensities. Use a fixed lam."
-        )
     if plan.select != "last" and data.validation is None:
         raise ValueError(
             f"select={plan.select!r} needs a validation part, but data has none. Hold rows out "
