@@ -267,7 +267,7 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        named = NamedRows(data, Part(every.x, every.y), every.row_names)
+        named = NamedRows.of(data, every)
         every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
