@@ -23,7 +23,7 @@ from dessl.functional import cross_entropy
 from dessl.surrogates import Rows, Surrogate
 from dessl.theory import optimal_lambda_gradient
 from dessl.training.plan import TrainPlan
-from dessl.training.watch import validation_ids
+from dessl.training.watch import share_of_slope, validation_ids
 
 MOST_ROWS = 512  # validation rows used, evenly spaced: their gradients are in memory together
 STEP = 0.5  # share of the way from the last λ to the new estimate
@@ -56,11 +56,9 @@ def next_lam(
         h = torch.zeros_like(loss)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return lam
-    whole = plan.adds_on_all or plan.include_labelled
-    share = 1.0 if whole else data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     slope = optimal_lambda_gradient(loss, h, data.n_unlabelled, on="all").lam
     largest = plan.lam if plan.bound else min(plan.lam, surrogate.bounded_up_to)
-    return lam + STEP * (min(max(slope * share, 0.0), largest) - lam)
+    return lam + STEP * (min(max(slope * share_of_slope(plan, data), 0.0), largest) - lam)
 
 
 def last_layer_gradients(
