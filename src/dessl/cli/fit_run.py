@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from dessl._version import __version__
 from dessl.cli.columns import ignored, propensity_column
@@ -30,11 +29,11 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.groups import NamedRows, announced_groups, groups_of_test
-from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+from dessl.cli.new_rows import read_test_file
 from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, training_data
-from dessl.data import DataError, Part, SemiData
+from dessl.data import Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
@@ -271,7 +270,7 @@ def _rows(options: Options) -> Rows:
         every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
-    test, names = (None, None) if test_file is None else _test_rows(test_file, data, every)
+    test, names = (None, None) if test_file is None else read_test_file(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:
@@ -336,34 +335,6 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
             f"{evaluated_on}. Omit it."
         )
     return {}
-
-
-def _test_rows(
-    test_file: str, source: str, data: SemiData
-) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
-    """Read the test rows and their names, and refuse the training rows themselves."""
-    expected = Expected.of(data)
-    rows, names = new_rows(test_file, expected)
-    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
-        raise DataError.of(
-            test_file,
-            expected="test rows that the models were not trained on",
-            got="the rows of DATA, the training rows",
-            do="Omit --test-file to hold out a share of DATA, or pass other rows.",
-        )
-    check_labels_present(test_file, rows, expected)
-    return rows, names
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are the same file or folder, or copies. Data set names are not files."""
-    if not (Path(one).exists() and Path(other).exists()):
-        return False
-    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
 def _settings(recipe: Recipe) -> dict[str, object]:
