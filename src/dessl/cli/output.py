@@ -93,7 +93,7 @@ def show_facts(facts: "RunFacts") -> None:
         why,
         without_answers,
     )
-    from dessl.results.trial import with_members_named
+    from dessl.results.taught import with_members_named
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))

@@ -39,7 +39,7 @@ from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, write_facts
-from dessl.results.trial import taught_facts
+from dessl.results.taught import taught_facts
 from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
