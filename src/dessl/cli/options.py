@@ -87,7 +87,7 @@ class Reading(NamedTuple):
 
     def for_file(self, source: str) -> "Reading":
         """Return it for another file: the first sheet, and no encoding of text if it has none."""
-        from dessl.data.formats.tables import is_csv
+        from dessl.data.formats.csv_dialect import is_csv
 
         return Reading(None, self.text_encoding if is_csv(source) else None, self.missing)
 
@@ -98,7 +98,7 @@ class Reading(NamedTuple):
             known: The encoding of the training table; None if it was no table.
             source: The file to read; a text encoding is for CSV files only.
         """
-        from dessl.data.formats.tables import is_csv
+        from dessl.data.formats.csv_dialect import is_csv
 
         if known is None:
             return self

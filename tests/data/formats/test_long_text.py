@@ -12,8 +12,9 @@ import pytest
 from dessl.data import SemiData
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import COMMA_NUMBER, NUMBER, is_number
+from dessl.data.formats.csv_dialect import likely_delimiter
 from dessl.data.formats.excel import _Styles
-from dessl.data.formats.tables import PANDAS_INDEX, likely_delimiter
+from dessl.data.formats.tables import PANDAS_INDEX
 
 LONG = 10**6
 DIGITS = "9" * LONG

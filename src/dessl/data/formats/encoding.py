@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
+from dessl.data.formats.csv_dialect import check_text_encoding
 from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
-from dessl.data.formats.tables import Table, check_text_encoding
+from dessl.data.formats.tables import Table
 from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
