@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
+if TYPE_CHECKING:  # every command imports this module: heavy imports are inside functions
     from dessl.evaluation.verdict import Comparison
     from dessl.results.averages import Average
     from dessl.results.facts import RunFacts

@@ -33,7 +33,7 @@ Difference = Annotated[
 Rows = Annotated[
     int | None,
     Option(
-        min=1, help="Number of rows to label next; with --group, about so many, of whole groups."
+        min=1, help="Number of rows to label next; with --group, about this many, in whole groups."
     ),
 ]
 Group = Annotated[

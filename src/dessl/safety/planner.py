@@ -48,7 +48,7 @@ class LabelPlan:
             label.
         needed_with_unlabelled: Number of test labels needed if unlabelled rows sharpen the
             estimate.
-        needed_in_total: Number of labels of which so many would be held out.
+        needed_in_total: Number of labels needed to hold out that many of them.
         deviation: σ of the metric, or of the difference, over rows.
         correlation: ρ(L, H) out of fold.
         sentence: The answer in words.
@@ -130,7 +130,11 @@ def plan_labels(
 
     _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
     if (width is None) == (difference is None):
-        raise ValueError("pass exactly one of width and difference.")
+        raise ValueError(
+            f"exactly one of width and difference must be given; got width={width}, "
+            f"difference={difference}. Pass width= for the interval of one metric, difference= to "
+            "tell two models apart."
+        )
     name, given = ("difference", difference) if width is None else ("width", width)
     goal = _checks.number(name, given, low=0, open_low=True)
     if metric == "accuracy" and goal >= 1:
@@ -309,7 +313,7 @@ def _needed(deviation: float, rho: float, error: float, n: float) -> int:
 
 
 def _sentence(plan: LabelPlan, share: float, rows: int, n_groups: int | None) -> str:
-    """How many test labels are needed, and how many labels for so many to be held out."""
+    """How many test labels are needed, and how many labels in total to hold that many out."""
     now, needed, total = plan.labelled, plan.needed_with_unlabelled, plan.needed_in_total
     of = of_groups(plan.needed_groups)
     text = f"About {needed:,} test labels{of} are needed for {plan.question}"
