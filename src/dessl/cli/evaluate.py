@@ -127,8 +127,8 @@ def evaluate(
     """
     from dessl.cli.columns import group_names, labelled_numbers, texts_of
     from dessl.cli.groups import groups_of_run
+    from dessl.cli.new_answers import probabilities
     from dessl.cli.new_rows import Expected, new_rows
-    from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)

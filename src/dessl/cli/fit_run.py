@@ -247,7 +247,7 @@ def _rows(options: Options) -> Rows:
     """Read DATA and split it."""
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
-    propensity, reading = options["propensity"], _reading(options)
+    propensity, reading = options["propensity"], Reading.typed_in(options)
     every = training_data(
         data,
         label=options["label"],
@@ -288,10 +288,6 @@ def _rows(options: Options) -> Rows:
     return Rows(every, *divided, held_out)
 
 
-def _reading(options: Options) -> Reading:
-    return Reading.of(options["sheet"], options["encoding"], options["missing"])
-
-
 def _say_stored(every: SemiData, options: Options) -> None:
     """Print what stays on disk; refuse options that do not work with such rows."""
     for name in ("propensity", "group"):
@@ -317,8 +313,8 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
     """The data with each row's probability of being labelled, known or estimated."""
     given: Any = propensity
     if propensity not in ESTIMATES:
-        how = _reading(options)
-        given = propensity_column(options["data"], propensity, len(rows), reading=how)
+        reading = Reading.typed_in(options)
+        given = propensity_column(options["data"], propensity, len(rows), reading=reading)
     found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)

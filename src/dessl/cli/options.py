@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -74,6 +75,11 @@ class Reading(NamedTuple):
     def of(cls, sheet: str | None, encoding: str | None, missing: list[str] | None) -> "Reading":
         """Return it for options as typed."""
         return cls(sheet, encoding, tuple(missing or ()))
+
+    @classmethod
+    def typed_in(cls, options: Mapping[str, Any]) -> "Reading":
+        """Return it for the options of ``dessl fit``, by name."""
+        return cls.of(options["sheet"], options["encoding"], options["missing"])
 
     @property
     def options(self) -> dict[str, Any]:

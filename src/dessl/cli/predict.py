@@ -214,8 +214,8 @@ def _predicted(
     skip_damaged: bool,
 ) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
     """The names or numbers of all rows, and their probabilities."""
+    from dessl.cli.new_answers import probabilities
     from dessl.cli.new_rows import Expected, new_rows
-    from dessl.cli.teaching import probabilities
 
     rows, names = new_rows(
         source, Expected.of(model), labels=False, reading=reading, skip_damaged=skip_damaged
