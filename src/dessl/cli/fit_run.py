@@ -106,15 +106,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         found = from_first(partial(_audit, rows, options))
         rows = _on(rows, device_named(options["device"]))
         recipe = recipe_of(rows.train)
-        if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
-            say(
-                f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
-                "unlabelled rows, drawn at random."
-            )
-        if recipe.no_pool:
-            say(recipe.no_pool)
-        if recipe.reduced_to is not None:
-            notes.append(_reduction(rows.train, recipe.reduced_to))
+        _say_limits(recipe, rows.train, notes)
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(
@@ -182,14 +174,23 @@ def _facts(
     )
 
 
-def _reduction(data: SemiData, longest: int) -> str:
-    """Say at which size images are used."""
-    before = (data.x.shape[2], data.x.shape[3])
-    height, width = reduced_sides(before, longest)
-    return (
-        f"Images are read at {before[0]} × {before[1]} pixels and reduced to {height} × {width}: "
-        "on a CPU, finer detail would take too long. Crop the images or use a GPU if it matters."
-    )
+def _say_limits(recipe: Recipe, data: SemiData, notes: list[str]) -> None:
+    """Print what the recipe leaves out: unlabelled rows, teachers, and pixels of the images."""
+    if recipe.teachers and len(data.unlabelled_rows) > MOST_UNLABELLED:
+        say(
+            f"Teachers use {MOST_UNLABELLED:,} of the {len(data.unlabelled_rows):,} unlabelled "
+            "rows, drawn at random."
+        )
+    if recipe.no_pool:
+        say(recipe.no_pool)
+    if recipe.reduced_to is not None:
+        before = (data.x.shape[2], data.x.shape[3])
+        height, width = reduced_sides(before, recipe.reduced_to)
+        notes.append(  # printed at the end, and kept in the report
+            f"Images are read at {before[0]} × {before[1]} pixels and reduced to {height} × "
+            f"{width}: on a CPU, finer detail would take too long. Crop the images or use a GPU if "
+            "it matters."
+        )
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:

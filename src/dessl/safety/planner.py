@@ -128,20 +128,7 @@ def plan_labels(
     """
     from scipy.special import ndtri
 
-    _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
-    if (width is None) == (difference is None):
-        raise ValueError(
-            f"exactly one of width and difference must be given; got width={width}, "
-            f"difference={difference}. Pass width= for the interval of one metric, difference= to "
-            "tell two models apart."
-        )
-    name, given = ("difference", difference) if width is None else ("width", width)
-    goal = _checks.number(name, given, low=0, open_low=True)
-    if metric == "accuracy" and goal >= 1:
-        raise ValueError(
-            f"{name} must be below 1, because accuracy is a share; got {goal:g}. "
-            "Write 0.05 for 5 points."
-        )
+    goal = _goal(metric, width, difference)
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     _checks.number("share", share, low=0, high=1, open_low=True)
     of_rows = groups_of_rows(data, groups)
@@ -175,6 +162,25 @@ def plan_labels(
         plan = _in_groups(plan, len(torch.unique(of_rows[data.labelled_rows.cpu()])))
     n_groups = None if of_rows is None else len(torch.unique(of_rows))
     return replace(plan, sentence=_sentence(plan, share, len(data), n_groups))
+
+
+def _goal(metric: PlannedMetric, width: float | None, difference: float | None) -> float:
+    """The half-width or the difference that is asked for, checked."""
+    _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
+    if (width is None) == (difference is None):
+        raise ValueError(
+            f"exactly one of width and difference must be given; got width={width}, "
+            f"difference={difference}. Pass width= for the interval of one metric, difference= to "
+            "tell two models apart."
+        )
+    name, given = ("difference", difference) if width is None else ("width", width)
+    goal = _checks.number(name, given, low=0, open_low=True)
+    if metric == "accuracy" and goal >= 1:
+        raise ValueError(
+            f"{name} must be below 1, because accuracy is a share; got {goal:g}. "
+            "Write 0.05 for 5 points."
+        )
+    return goal
 
 
 def _in_groups(plan: LabelPlan, labelled_groups: int) -> LabelPlan:
