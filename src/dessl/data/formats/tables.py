@@ -13,6 +13,7 @@ import numpy as np
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.csv_dialect import SUFFIXES as CSV
 from dessl.data.formats.csv_dialect import check_text_encoding, dialect_of, is_csv, reading_csv
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.excel import sheet_table
@@ -20,6 +21,8 @@ from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.json_lines import json_lines_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
+PARQUET = (".parquet", ".pq")
+SUFFIXES = (*CSV, *PARQUET, *EXCEL, *JSON_LINES)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # row numbers, not a column of the user
 
 
@@ -118,7 +121,7 @@ def arrow_table(
         )
         check_names(path, table.column_names)
         return table
-    if suffix in (".parquet", ".pq"):
+    if suffix in PARQUET:
         return _parquet(path, max_bytes)
     if is_csv(path):
         return _csv(path, delimiter, text_encoding)
@@ -170,7 +173,7 @@ def table_blocks(
         DataError: The file is damaged or ragged.
     """
     arrow = arrow_module()
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if path.suffix.lower() in PARQUET:
         with (
             reading(path, "a Parquet table", arrow.ArrowException, ValueError, TypeError),
             arrow.parquet.ParquetFile(path) as file,
