@@ -8,7 +8,7 @@ import openpyxl
 import pytest
 import torch
 
-from dessl.cli.columns import group_names, labelled_numbers, propensity_column, text_column
+from dessl.cli.columns import group_names, labelled_numbers, propensity_column, texts_of
 from dessl.cli.options import Reading
 from dessl.data import DataError, Part
 
@@ -30,8 +30,8 @@ def book(tmp_path: Path) -> str:
 
 
 def test_columns_are_those_of_the_sheet_asked_for(book: str) -> None:
-    assert text_column(book, "site", ROWS).tolist() == ["first"] * 3
-    assert text_column(book, "site", ROWS, reading=Reading("second")).tolist() == ["second"] * 3
+    assert texts_of(book, "site", 3).tolist() == ["first"] * 3
+    assert texts_of(book, "site", 3, Reading("second")).tolist() == ["second"] * 3
     numbers = labelled_numbers(book, "chance", ROWS, reading=Reading("second"))
     assert numbers[[0, 2]].tolist() == [0.5, 0.25]
     given = propensity_column(book, "chance", 3, reading=Reading("second"))
@@ -50,7 +50,7 @@ def test_rows_without_a_value_are_a_group_with_a_name(book: str, tmp_path: Path)
 
 
 READERS = (
-    lambda source, name: text_column(source, name, ROWS),
+    lambda source, name: texts_of(source, name, 3),
     lambda source, name: labelled_numbers(source, name, ROWS),
     lambda source, name: propensity_column(source, name, 3),
 )

@@ -13,7 +13,7 @@ from dessl.cli import fit_run
 from dessl.cli.fit_run import fit_data, run_identity
 from dessl.cli.options import HOLD_OUT
 from dessl.cli.output import show_run
-from dessl.data import DataError, SemiData
+from dessl.data import SemiData
 from dessl.results.facts import ModelFacts, read_facts
 
 FIT = Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit"
@@ -109,25 +109,6 @@ def test_a_column_of_probabilities_is_no_feature(tmp_path: Path) -> None:
     assert (len(rows.every), len(rows.test.x)) == (80, 20)
     assert rows.design.propensity is not None
     assert rows.design.propensity.unique().tolist() == [0.5]
-
-
-def test_the_training_rows_are_no_test_rows(tmp_path: Path) -> None:
-    for name, text in (("a.csv", "1"), ("b.csv", "1"), ("c.csv", "2")):
-        (tmp_path / name).write_text(text)
-    one, copy, other = (str(tmp_path / name) for name in ("a.csv", "b.csv", "c.csv"))
-    assert fit_run._is_same_file(one, one)
-    assert fit_run._is_same_file(one, copy)
-    assert not fit_run._is_same_file(one, other)
-    assert not fit_run._is_same_file("digits", "digits")  # a data set's name
-
-
-def test_test_rows_equal_to_the_data_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = data(test=True)
-    assert every.test is not None
-    same = every.test._replace(x=every.x, y=every.y)
-    monkeypatch.setattr(fit_run, "new_rows", lambda *_: (same, None))
-    with pytest.raises(DataError, match=r"t\.csv: expected test rows .*; got the rows of DATA"):
-        fit_run._test_rows("t.csv", "d.csv", every)
 
 
 def test_rows_on_disk_have_no_propensity() -> None:

@@ -76,6 +76,17 @@ def test_images_without_a_match_are_groups_of_their_own(cli: Cli, scans: Path) -
     assert "52 groups by" in ran.err
 
 
+def test_plan_and_evaluate_note_images_without_a_match(
+    cli: Cli, scans: Path, tmp_path: Path
+) -> None:
+    options = ("--steps", 1, "--networks", 1, "--no-refit", "--no-pool", "--out", tmp_path / "run")
+    assert cli("fit", scans, *options).code == 0
+    for command in (("plan", scans, "--width", 0.2), ("evaluate", tmp_path / "run", scans)):
+        ran = cli(*command, "--group", "^p00[0-9]")
+        assert ran.code == 0, ran.err
+        assert f"Note: {scans}: 42 of 72 file names do not match" in " ".join(ran.err.split())
+
+
 def test_a_test_folder_with_known_patients_is_warned_of(
     cli: Cli, scans: Path, tmp_path: Path
 ) -> None:

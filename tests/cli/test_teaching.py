@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dessl.cli.main import main
-from dessl.cli.teaching import answers_to
+from dessl.cli.new_answers import answers_to
 from dessl.data.errors import DataError
 from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts

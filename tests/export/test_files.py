@@ -93,6 +93,9 @@ def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
     assert np.abs(loaded(torch.from_numpy(x)).numpy() - clf.predict_proba(X)).max() < 1e-5
     X.to_csv(tmp_path / "new.csv", sep=";", decimal=",", index=False)
     assert np.array_equal(serving_rows(found.description, tmp_path / "new.csv"), x)
+    X.assign(age=9999.0).to_csv(tmp_path / "far.csv", index=False)
+    with pytest.warns(UserWarning, match=r"far\.csv: numbers far outside the range of the train"):
+        serving_rows(found.description, tmp_path / "far.csv")  # as dessl predict warns
     with pytest.raises(TypeError, match="a data frame or the path of a table; got ndarray"):
         serving_rows(found.description, X.to_numpy())
     run = tmp_path / "run"

@@ -295,11 +295,17 @@ def test_ids_that_are_not_the_rows_own_are_refused(
 def test_small_integers_are_ids_too(build: Any, make_network: Any, make_rows: Any) -> None:
     """Indexing takes bytes for a mask."""
     model, rows = make_network(), make_rows()
-    few = Rows(rows.x[:3], torch.tensor([0, 1, 1], dtype=torch.uint8))
     for name in ("flexmatch", "temporal_ensembling", "teacher"):
-        surrogate = build(name)
-        surrogate.prepare(model, 12, 3)
-        surrogate.after_step(model, few, surrogate(model, few))
+        states = []
+        for dtype in (torch.uint8, torch.int64):
+            few = Rows(rows.x[:3], torch.tensor([0, 1, 1], dtype=dtype))
+            surrogate = build(name)
+            surrogate.prepare(model, 12, 3)
+            surrogate.after_step(model, few, surrogate(model, few))
+            scores = surrogate(model, few)
+            states.append([*scores, *surrogate.buffers()])
+        for small, usual in zip(*states, strict=True):
+            torch.testing.assert_close(small, usual, rtol=0, atol=0)
 
 
 @each_surrogate

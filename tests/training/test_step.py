@@ -156,4 +156,9 @@ def test_a_surrogate_that_returns_no_scores_is_explained(
 
 
 def test_a_plain_pair_will_do(make_data: Any, make_model: Any, make_plan: Any) -> None:
-    train(make_model, Returning(lambda *pair: pair), make_data(), make_plan(steps=1))
+    pair, scores = (
+        train(make_model, Returning(made), make_data(), make_plan(steps=1)).model.state_dict()
+        for made in (lambda *pair: pair, Scores)
+    )
+    assert pair.keys() == scores.keys()
+    assert all(value.equal(scores[name]) for name, value in pair.items())

@@ -72,28 +72,19 @@ def audit(
     """
     import torch
 
-    from dessl.cli.columns import ignored
-    from dessl.cli.groups import NamedRows, announced_groups
+    from dessl.cli.groups import grouped_data
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.output import noted_warnings, say, show_json
-    from dessl.cli.sources import training_data
-    from dessl.data import Part
     from dessl.report.page import write_audit
     from dessl.safety import audit as audited
 
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"--out must be an .html file; got {out}. For JSON, pass --json.")
-    reading = Reading.of(sheet, encoding, missing)
-    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
-    dropped = ignored(data, columns)
     with noted_warnings():
-        rows = training_data(
-            data, label=label, ignore=dropped,
-            categorical=categorical or (), size=size, skip_damaged=skip_damaged, reading=reading,
+        rows = grouped_data(
+            data, label=label, ignore=ignore, categorical=categorical, group=group, size=size,
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
         )  # fmt: skip
-        if group is not None:
-            named = NamedRows(data, Part(rows.x, rows.y), rows.row_names)
-            rows.groups = announced_groups(named, group, reading=reading)
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.

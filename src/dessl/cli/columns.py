@@ -21,15 +21,8 @@ EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
 
 
-def text_column(
-    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
-) -> NDArray[np.str_]:
-    """A column of a table, or an array of an .npz file, as text."""
-    return texts_of(source, name, len(rows.y), reading)
-
-
-def texts_of(source: str, name: str, n_rows: int, reading: Reading) -> NDArray[np.str_]:
-    """A column as text, (n_rows,), "" for an empty cell."""
+def texts_of(source: str, name: str, n_rows: int, reading: Reading = AS_IT_IS) -> NDArray[np.str_]:
+    """A column of a table, or an array of an .npz file, as text, (n_rows,); "" for no value."""
     values: Any = _column(source, name, n_rows, reading=reading)
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
@@ -40,7 +33,7 @@ def group_names(
     source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.str_]:
     """The group of each row by a column's value; rows without one are a group of their own."""
-    texts = text_column(source, name, rows, reading=reading)
+    texts = texts_of(source, name, len(rows.y), reading)
     return np.where(np.isin(texts, GAPS), EMPTY, texts)
 
 
@@ -48,7 +41,7 @@ def labelled_numbers(
     source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
 ) -> NDArray[np.float64]:
     """A column of numbers; the cells of unlabelled rows may be empty."""
-    texts = text_column(source, name, rows, reading=reading)
+    texts = texts_of(source, name, len(rows.y), reading)
     known = rows.labelled.numpy()
     values = np.full(len(texts), np.nan)
     try:

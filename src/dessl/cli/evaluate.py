@@ -125,10 +125,10 @@ def evaluate(
 
     Example: dessl evaluate runs/people visits.csv --group patient
     """
-    from dessl.cli.columns import group_names, labelled_numbers, text_column
+    from dessl.cli.columns import group_names, labelled_numbers, texts_of
     from dessl.cli.groups import groups_of_run
+    from dessl.cli.new_answers import probabilities
     from dessl.cli.new_rows import Expected, new_rows
-    from dessl.cli.teaching import probabilities
     from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)
@@ -138,17 +138,18 @@ def evaluate(
     how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
-    question = Question(
-        metrics=metrics,
-        class_names=model.class_names,
-        positive=class_number(class_name, model.class_names),
-        threshold=threshold,
-        propensity=None
-        if propensity is None
-        else labelled_numbers(data, propensity, rows, reading=how),
-        strata=None if strata is None else text_column(data, strata, rows, reading=how),
-        groups=groups_of_run(run, group, read_rows, how),
-    )
+    with noted_warnings():
+        question = Question(
+            metrics=metrics,
+            class_names=model.class_names,
+            positive=class_number(class_name, model.class_names),
+            threshold=threshold,
+            propensity=None
+            if propensity is None
+            else labelled_numbers(data, propensity, rows, reading=how),
+            strata=None if strata is None else texts_of(data, strata, len(rows.y), how),
+            groups=groups_of_run(run, group, read_rows, how),
+        )
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how)
 

@@ -98,10 +98,8 @@ def naming_options(out: Path, identity: Mapping[str, Any]) -> Iterator[None]:
 
 def run_options(out: Path) -> dict[str, Any]:
     """Return the options of the run in a folder, by name; none for a run of an older version."""
-    try:
-        return dict(json.loads((out / TRAINING / OPTIONS).read_bytes())["options"])
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
-        return {}
+    options = _entries(out / TRAINING / OPTIONS).get("options")
+    return options if isinstance(options, dict) else {}
 
 
 def check_same_run(out: Path, identity: Mapping[str, Any]) -> None:
@@ -123,10 +121,7 @@ def check_not_unfinished(out: Path) -> None:
     training = out / TRAINING
     if not (training / RUN_SETTINGS).is_file() or (training / FINISHED).is_file():
         return
-    try:
-        typed = json.loads((training / OPTIONS).read_bytes())["command"]
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
-        typed = None  # a run of an older version
+    typed = _entries(training / OPTIONS).get("command")  # None for a run of an older version
     raise DataError.of(
         out,
         expected="a finished run",
@@ -145,10 +140,8 @@ def _different(out: Path, changed: Sequence[str]) -> FileExistsError:
 
 def _changed(out: Path, identity: Mapping[str, Any]) -> list[str]:
     """The options and files that differ from those of the folder's run, in words."""
-    try:
-        found = json.loads((out / TRAINING / OPTIONS).read_bytes())
-        before, files_before = dict(found["options"]), dict(found["files"])
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+    before, files_before = run_options(out), _entries(out / TRAINING / OPTIONS).get("files")
+    if not before or not isinstance(files_before, dict):
         return []  # a run of an older version
     now, files = json.loads(json.dumps(identity["options"])), identity["files"]
     content = files.get(now.get("data"))
@@ -159,8 +152,9 @@ def _changed(out: Path, identity: Mapping[str, Any]) -> list[str]:
         for name in now
         if now[name] != before.get(name) and name not in may_change
     ]
-    same = {text for text in files if text in files_before and files[text] != files_before[text]}
-    return changed + [f"the contents of {text} changed" for text in sorted(same)]
+    both = files.keys() & files_before.keys()
+    rewritten = sorted(text for text in both if files[text] != files_before[text])
+    return changed + [f"the contents of {text} changed" for text in rewritten]
 
 
 def _option(name: str) -> str:
@@ -233,12 +227,17 @@ def mark_finished(
 
 def _finished(out: Path) -> dict[str, Any]:
     """The options and checksums of the folder's finished run; empty without one."""
+    found = _entries(out / TRAINING / FINISHED)
+    return found if isinstance(found.get("sha256", {}), dict) else {}
+
+
+def _entries(place: Path) -> dict[str, Any]:
+    """The entries of a JSON file; empty if it is missing or damaged."""
     try:
-        found = json.loads((out / TRAINING / FINISHED).read_bytes())
+        found = json.loads(place.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    ours = isinstance(found, dict) and isinstance(found.get("sha256", {}), dict)
-    return found if ours else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _damage(path: Path, sha256: str | None = None) -> str:

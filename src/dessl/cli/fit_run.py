@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from dessl._version import __version__
 from dessl.cli.columns import ignored, propensity_column
@@ -30,11 +29,11 @@ from dessl.cli.fit_folder import (
     put_model,
 )
 from dessl.cli.groups import NamedRows, announced_groups, groups_of_test
-from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+from dessl.cli.new_rows import read_test_file
 from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, training_data
-from dessl.data import DataError, Part, SemiData
+from dessl.data import Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
@@ -107,15 +106,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         found = from_first(partial(_audit, rows, options))
         rows = _on(rows, device_named(options["device"]))
         recipe = recipe_of(rows.train)
-        if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
-            say(
-                f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
-                "unlabelled rows, drawn at random."
-            )
-        if recipe.no_pool:
-            say(recipe.no_pool)
-        if recipe.reduced_to is not None:
-            notes.append(_reduction(rows.train, recipe.reduced_to))
+        _say_limits(recipe, rows.train, notes)
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(
@@ -183,14 +174,23 @@ def _facts(
     )
 
 
-def _reduction(data: SemiData, longest: int) -> str:
-    """Say at which size images are used."""
-    before = (data.x.shape[2], data.x.shape[3])
-    height, width = reduced_sides(before, longest)
-    return (
-        f"Images are read at {before[0]} × {before[1]} pixels and reduced to {height} × {width}: "
-        "on a CPU, finer detail would take too long. Crop the images or use a GPU if it matters."
-    )
+def _say_limits(recipe: Recipe, data: SemiData, notes: list[str]) -> None:
+    """Print what the recipe leaves out: unlabelled rows, teachers, and pixels of the images."""
+    if recipe.teachers and len(data.unlabelled_rows) > MOST_UNLABELLED:
+        say(
+            f"Teachers use {MOST_UNLABELLED:,} of the {len(data.unlabelled_rows):,} unlabelled "
+            "rows, drawn at random."
+        )
+    if recipe.no_pool:
+        say(recipe.no_pool)
+    if recipe.reduced_to is not None:
+        before = (data.x.shape[2], data.x.shape[3])
+        height, width = reduced_sides(before, recipe.reduced_to)
+        notes.append(  # printed at the end, and kept in the report
+            f"Images are read at {before[0]} × {before[1]} pixels and reduced to {height} × "
+            f"{width}: on a CPU, finer detail would take too long. Crop the images or use a GPU if "
+            "it matters."
+        )
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
@@ -248,7 +248,7 @@ def _rows(options: Options) -> Rows:
     """Read DATA and split it."""
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
-    propensity, reading = options["propensity"], _reading(options)
+    propensity, reading = options["propensity"], Reading.typed_in(options)
     every = training_data(
         data,
         label=options["label"],
@@ -267,11 +267,11 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        named = NamedRows(data, Part(every.x, every.y), every.row_names)
+        named = NamedRows.of(data, every)
         every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
-    test, names = (None, None) if test_file is None else _test_rows(test_file, data, every)
+    test, names = (None, None) if test_file is None else read_test_file(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:
@@ -287,10 +287,6 @@ def _rows(options: Options) -> Rows:
             stacklevel=2,
         )
     return Rows(every, *divided, held_out)
-
-
-def _reading(options: Options) -> Reading:
-    return Reading.of(options["sheet"], options["encoding"], options["missing"])
 
 
 def _say_stored(every: SemiData, options: Options) -> None:
@@ -318,8 +314,8 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
     """The data with each row's probability of being labelled, known or estimated."""
     given: Any = propensity
     if propensity not in ESTIMATES:
-        how = _reading(options)
-        given = propensity_column(options["data"], propensity, len(rows), reading=how)
+        reading = Reading.typed_in(options)
+        given = propensity_column(options["data"], propensity, len(rows), reading=reading)
     found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)
@@ -336,34 +332,6 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
             f"{evaluated_on}. Omit it."
         )
     return {}
-
-
-def _test_rows(
-    test_file: str, source: str, data: SemiData
-) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
-    """Read the test rows and their names, and refuse the training rows themselves."""
-    expected = Expected.of(data)
-    rows, names = new_rows(test_file, expected)
-    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
-        raise DataError.of(
-            test_file,
-            expected="test rows that the models were not trained on",
-            got="the rows of DATA, the training rows",
-            do="Omit --test-file to hold out a share of DATA, or pass other rows.",
-        )
-    check_labels_present(test_file, rows, expected)
-    return rows, names
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are the same file or folder, or copies. Data set names are not files."""
-    if not (Path(one).exists() and Path(other).exists()):
-        return False
-    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
 def _settings(recipe: Recipe) -> dict[str, object]:

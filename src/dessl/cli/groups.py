@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._checks import quoted
-from dessl.cli.columns import GAPS, named_column, texts_of
+from dessl.cli.columns import GAPS, ignored, named_column, texts_of
 from dessl.cli.fit_folder import run_options
 from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.output import say
-from dessl.cli.sources import kind_of
-from dessl.data import DataError, Part
+from dessl.cli.sources import kind_of, training_data
+from dessl.data import DataError, Part, SemiData
 from dessl.data.errors import few
 from dessl.evaluation.debiased.groups import FEWEST_GROUPS
 
@@ -28,6 +28,11 @@ class NamedRows(NamedTuple):
     source: str
     rows: Part
     names: Sequence[str | int] | None
+
+    @classmethod
+    def of(cls, source: str, data: SemiData) -> "NamedRows":
+        """All rows of DATA, as they were read to train on."""
+        return cls(source, Part(data.x, data.y), data.row_names)
 
     def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
         """What rows of one group have in common, (n,), "" for a row without a group."""
@@ -45,6 +50,33 @@ class NamedRows(NamedTuple):
     def files(self) -> list[str]:
         """The images' file names, without folders."""
         return [PurePosixPath(str(row)).name for row in self.names or ()]
+
+
+def grouped_data(
+    source: str,
+    *,
+    label: str | None,
+    ignore: Sequence[str] | None,
+    categorical: Sequence[str] | None,
+    group: str | None,
+    size: int | None,
+    skip_damaged: bool,
+    reading: Reading,
+) -> SemiData:
+    """Read DATA with its groups, for commands that train nothing; arguments as their options."""
+    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
+    data = training_data(
+        source,
+        label=label,
+        ignore=ignored(source, columns),
+        categorical=categorical or (),
+        size=size,
+        skip_damaged=skip_damaged,
+        reading=reading,
+    )
+    if group is not None:
+        data.groups = announced_groups(NamedRows.of(source, data), group, reading=reading)
+    return data
 
 
 def announced_groups(rows: NamedRows, name: str, *, reading: Reading = AS_IT_IS) -> Tensor:

@@ -1,10 +1,21 @@
-"""Read rows in the form a trained model expects, to predict or to evaluate."""
+"""Read rows in the form a trained model expects: to predict, to evaluate, or to test it on."""
 
+from pathlib import Path
 from typing import NamedTuple
+
+import torch
+from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.options import AS_IT_IS, Reading
-from dessl.cli.sources import Kind, check_labels_file, check_options, kind_of, npy_files
+from dessl.cli.sources import (
+    Kind,
+    check_labels_file,
+    check_options,
+    fingerprint,
+    kind_of,
+    npy_files,
+)
 from dessl.data import DataError, Part, SemiData, load
 from dessl.data.errors import few
 from dessl.data.formats.encoding import TableEncoding
@@ -126,6 +137,43 @@ def _catalogue_rows(source: str, model: Expected) -> Part:
 def _numbers(rows: Part) -> tuple[int, ...]:
     """Row numbers from 0, for rows without names."""
     return tuple(range(len(rows.y)))
+
+
+def read_test_file(
+    test_file: str, source: str, data: SemiData
+) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
+    """Read the rows of ``--test-file`` and their names.
+
+    Args:
+        test_file: The file.
+        source: DATA.
+        data: The rows of DATA, all of them.
+
+    Raises:
+        DataError: They are the rows of DATA, or have no labels.
+    """
+    expected = Expected.of(data)
+    rows, names = new_rows(test_file, expected)
+    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
+        raise DataError.of(
+            test_file,
+            expected="test rows that the models were not trained on",
+            got="the rows of DATA, the training rows",
+            do="Omit --test-file to hold out a share of DATA, or pass other rows.",
+        )
+    check_labels_present(test_file, rows, expected)
+    return rows, names
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Whether both are the same file or folder, or copies. Data set names are not files."""
+    if not (Path(one).exists() and Path(other).exists()):
+        return False
+    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
 def check_labels_present(

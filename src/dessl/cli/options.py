@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -75,6 +76,11 @@ class Reading(NamedTuple):
         """Return it for options as typed."""
         return cls(sheet, encoding, tuple(missing or ()))
 
+    @classmethod
+    def typed_in(cls, options: Mapping[str, Any]) -> "Reading":
+        """Return it for the options of ``dessl fit``, by name."""
+        return cls.of(options["sheet"], options["encoding"], options["missing"])
+
     @property
     def options(self) -> dict[str, Any]:
         """Arguments of ``open_table``, except for defaults."""
@@ -87,7 +93,7 @@ class Reading(NamedTuple):
 
     def for_file(self, source: str) -> "Reading":
         """Return it for another file: the first sheet, and no encoding of text if it has none."""
-        from dessl.data.formats.tables import is_csv
+        from dessl.data.formats.csv_dialect import is_csv
 
         return Reading(None, self.text_encoding if is_csv(source) else None, self.missing)
 
@@ -98,7 +104,7 @@ class Reading(NamedTuple):
             known: The encoding of the training table; None if it was no table.
             source: The file to read; a text encoding is for CSV files only.
         """
-        from dessl.data.formats.tables import is_csv
+        from dessl.data.formats.csv_dialect import is_csv
 
         if known is None:
             return self

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
+if TYPE_CHECKING:  # every command imports this module: heavy imports are inside functions
     from dessl.evaluation.verdict import Comparison
     from dessl.results.averages import Average
     from dessl.results.facts import RunFacts
@@ -93,7 +93,7 @@ def show_facts(facts: "RunFacts") -> None:
         why,
         without_answers,
     )
-    from dessl.results.trial import with_members_named
+    from dessl.results.taught import with_members_named
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))

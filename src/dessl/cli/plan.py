@@ -33,7 +33,7 @@ Difference = Annotated[
 Rows = Annotated[
     int | None,
     Option(
-        min=1, help="Number of rows to label next; with --group, about so many, of whole groups."
+        min=1, help="Number of rows to label next; with --group, about this many, in whole groups."
     ),
 ]
 Group = Annotated[
@@ -82,26 +82,17 @@ def plan(
 
     Example: dessl plan visits.csv --label outcome --group patient --width 0.05
     """
-    from dessl.cli.columns import ignored
-    from dessl.cli.groups import NamedRows, announced_groups
+    from dessl.cli.groups import grouped_data
     from dessl.cli.output import noted_warnings, show, show_json
-    from dessl.cli.sources import training_data
-    from dessl.data import Part
     from dessl.evaluation.verdict import of_groups
     from dessl.safety.planner import next_rows, plan_labels
 
     _check_options(width, difference, rows, out)
-    reading = Reading.of(sheet, encoding, missing)
-    columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
-    dropped = ignored(data, columns)
     with noted_warnings():
-        read = training_data(
-            data, label=label, ignore=dropped, categorical=categorical or (),
-            size=size, skip_damaged=skip_damaged, reading=reading,
+        read = grouped_data(
+            data, label=label, ignore=ignore, categorical=categorical, group=group, size=size,
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
         )  # fmt: skip
-    if group is not None:
-        named = NamedRows(data, Part(read.x, read.y), read.row_names)
-        read.groups = announced_groups(named, group, reading=reading)
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
             f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "

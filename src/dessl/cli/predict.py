@@ -134,17 +134,18 @@ def _show_counts(
 ) -> None:
     counts = {name: predicted.count(name) for name in class_names}
     unsure = predicted.count(None)
-    print_line = say if str(out) == "-" else show
-    if as_json and print_line is show:
+    on_stdout = str(out) == "-"  # taken by the predictions: the counts go to stderr
+    if as_json and not on_stdout:
         entries = {"predictions": str(out), "rows": len(predicted), "predicted": counts}
         show_json(entries | {"abstained": unsure})
         return
+    print_line = say if on_stdout else show
     for name, count in counts.items():
         print_line(f"{name}: {count}")
     if unsure:
         print_line(f"No prediction (confidence below --at-least): {unsure}")
-    if print_line is show:
-        print_line(f"Predictions: {out}")
+    if not on_stdout:
+        show(f"Predictions: {out}")
 
 
 @contextmanager
@@ -213,8 +214,8 @@ def _predicted(
     skip_damaged: bool,
 ) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
     """The names or numbers of all rows, and their probabilities."""
+    from dessl.cli.new_answers import probabilities
     from dessl.cli.new_rows import Expected, new_rows
-    from dessl.cli.teaching import probabilities
 
     rows, names = new_rows(
         source, Expected.of(model), labels=False, reading=reading, skip_damaged=skip_damaged

@@ -19,6 +19,7 @@ from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.reading import check_name, how_to_convert
+from dessl.data.formats.tables import SUFFIXES as TABLES
 from dessl.data.stored.large import (
     ARRAY_BYTES,
     IMAGES,
@@ -29,7 +30,6 @@ from dessl.data.stored.large import (
 from dessl.data.stored.tables import SAMPLE
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", *EXCEL, *JSON_LINES)
 
 
 def kind_of(source: str) -> Kind:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from dessl._checks import quoted
 from dessl.cli.errors import command, resumable
@@ -27,23 +26,22 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
-from dessl.cli.options import AS_IT_IS, Reading
+from dessl.cli.options import Reading
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
-from dessl.data.errors import DataError, few
-from dessl.data.formats.answers import probability_columns, read_answers, teacher_columns
+from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, write_facts
-from dessl.results.trial import taught_facts
+from dessl.results.taught import taught_facts
 from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
-from dessl.teachers.answers import answered_by_any, warn_of_chance
+from dessl.teachers.answers import warn_of_chance
 from dessl.training.progress import whole_bar
 
 ONLY = {
@@ -84,7 +82,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     if options["resume"]:
         check_same_run(out, identity)
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
-        columns = _columns(file, options["teacher"], _reading(options))
+        columns = _columns(file, options["teacher"], Reading.typed_in(options))
         _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
@@ -146,110 +144,6 @@ def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
         )
 
 
-def answers_to(
-    model: SavedModel,
-    source: str,
-    *,
-    reading: Reading = AS_IT_IS,
-    other_answers: str | None = None,
-) -> list[Answers] | None:
-    """Read the teachers' answers to new rows, for a model that uses them; None for the student.
-
-    Args:
-        model: The model.
-        source: A table of new rows.
-        reading: How the table is read; what it does not say is as in training.
-        other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default
-            as in training.
-    """
-    if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
-        return None
-    table = open_table(source, **reading.like(model.encoding, source).options)
-    columns = model.details["teachers"]
-    absent = _absent(table, columns)
-    for name in absent:
-        _check_form(table, model, name)
-    if len(absent) == len(columns):
-        say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
-        return None
-    columns = {name: own for name, own in columns.items() if name not in absent}
-    missing = () if model.encoding is None else model.encoding.missing_labels
-    other = other_answers or model.details.get("other_answers")
-    cells = read_answers(table, columns, model.class_names, missing, other_answers=other)
-    if absent:
-        named = few([quoted(name) for name in absent])
-        say(f"Note: {source} has no answers of {named}: only those of the other teachers are used.")
-    read = _answers(cells, model.class_names)
-    answered = answered_by_any(read)
-    if bool(answered.all()):
-        return read
-    silent = f"{int((~answered).sum()):,} of {len(answered):,}"
-    say(f"Note: {silent} rows have no answer: the student predicts them alone.")
-    return read if bool(answered.any()) else None
-
-
-def _absent(table: Table, columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """The teachers that have none of their columns in the table; some of them are an error."""
-    absent = []
-    for name, own in columns.items():
-        lacking = [one for one in own if one not in table.columns]
-        if lacking and len(lacking) < len(own):
-            raise DataError.of(
-                table.source,
-                expected=f"all columns of the probabilities of {quoted(name)}, or none",
-                got=f"no column {few([quoted(one) for one in lacking])}",
-                do="Add it, or omit the others to predict without this teacher.",
-            )
-        if lacking:
-            absent.append(name)
-    return absent
-
-
-def _check_form(table: Table, model: SavedModel, name: str) -> None:
-    """Refuse a table with probabilities of a teacher that gave classes in training, or reversed."""
-    own = model.details["teachers"][name]
-    classes = list(own) == [name]
-    other = [name]
-    if classes:
-        other = [
-            next((one for one in probability_columns(name, c) if one in table.columns), "")
-            for c in model.class_names
-        ]
-    features = set() if model.encoding is None else {one.name for one in model.encoding.columns}
-    if any(one not in table.columns or one in features for one in other):
-        return
-    forms = ["classes", "probabilities"] if classes else ["probabilities", "classes"]
-    raise DataError.of(
-        table.source,
-        expected=f"{forms[0]} of teacher {quoted(name)}, as in training, in "
-        f"{few([quoted(one) for one in own])}",
-        got=f"{forms[1]} in {few([quoted(one) for one in other])}",
-        do=f"Pass {forms[0]}; or remove {few([quoted(one) for one in other])} to predict without "
-        "this teacher.",
-    )
-
-
-def probabilities(
-    model: SavedModel,
-    source: str,
-    x: Tensor,
-    *,
-    reading: Reading = AS_IT_IS,
-    other_answers: str | None = None,
-) -> Tensor:
-    """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does."""
-    answers = answers_to(model, source, reading=reading, other_answers=other_answers)
-    return model.predict_proba(x, answers)
-
-
-def _answers(read: Mapping[str, Any], class_names: Sequence[str]) -> list[Answers]:
-    return [Answers.of(values, class_names, name=name) for name, values in read.items()]
-
-
-def _reading(options: Mapping[str, Any]) -> Reading:
-    return Reading.of(options["sheet"], options["encoding"], options["missing"])
-
-
 def _columns(source: str, names: Sequence[str], reading: Reading) -> dict[str, list[str]]:
     table = open_table(source, **reading.options)
     known = [*table.columns, *table.unread]
@@ -272,7 +166,7 @@ def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
     """The rows without the teachers' columns, and the teachers' answers."""
-    table = open_table(_answers_file(options), **_reading(options).options)
+    table = open_table(_answers_file(options), **Reading.typed_in(options).options)
     embedded = kind_of(source) == "npy"
     teachers = [] if embedded else [one for names in columns.values() for one in names]
     data = training_data(
@@ -283,7 +177,7 @@ def _gold_rows(
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
         labels=options["labels"],
-        reading=_reading(options),
+        reading=Reading.typed_in(options),
     )
     given = tuple(options["missing_label"] or ())
     missing = given if data.encoding is None else data.encoding.missing_labels
@@ -295,7 +189,9 @@ def _gold_rows(
         read = _in_rows(read, row_places(table, len(data)), len(data))
     else:
         _note_other_answers(table, data, options["label"])
-    data.teachers = {one.name: one for one in _answers(read, data.class_names)}
+    data.teachers = {
+        name: Answers.of(answers, data.class_names, name=name) for name, answers in read.items()
+    }
     warn_of_chance(list(data.teachers.values()), data.y)
     return data
 

@@ -62,7 +62,7 @@ def load(
     description = DATASETS[name]
     place = find(name, root=root)
     if place is None and not download:
-        raise _not_found(name, root, "none of them, and download=False")
+        raise _not_found(name, root, "none of them, and download=False", offline=True)
     if place is None:
         try:
             place = Place(fetch(name, root=root, progress=progress), rebuilt=False)
@@ -188,7 +188,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
     return SemiData.from_raw(raw, name=name)
 
 
-def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
+def _not_found(name: str, root: str | Path | None, got: str, *, offline: bool = False) -> DataError:
     first, *others = _folders(root)
     remote = DATASETS[name].remote
     files = "\n".join(f"  {file}" for file in DATASETS[name].files)
@@ -200,5 +200,5 @@ def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
         f"Put these files below {first}{also}:\n{files}\nThe publisher has them at:\n{sources}\n"
         + (f"Or put a rebuilt set there, reported as such:\n{rebuilt}" if rebuilt else "")
         + f"Or set {VARIABLE} to the folder that has them"
-        + (", or load with download=True." if "download=False" in got else ".")
+        + (", or load with download=True." if offline else ".")
     )

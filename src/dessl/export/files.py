@@ -17,8 +17,8 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.frames import is_frame, read_frame
-from dessl.data.formats.tables import is_csv, open_table
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
 from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
 from dessl.saved import SavedModel
@@ -169,10 +169,9 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
             "are found by their names."
         )
     known = TableEncoding.from_dict(encoding, source=place)
-    if not is_file:
-        return known.features(read_frame(x).table())
-    text_encoding = known.text_encoding if is_csv(x) else None
-    return known.features(open_table(x, text_encoding=text_encoding))
+    if is_file:
+        return read_new_table(x, known, labels=False).x.numpy()
+    return known.features(read_frame(x).table())
 
 
 def check_rows(saved: SavedModel) -> Tensor:

@@ -11,7 +11,7 @@ if
   that of the regression by more than three.
 
 A single network may be overconfident, which is not a failure to train, and which averaging the
-networks mends: it failed only if it fails with p^T too, with T fitted on the held-out labels.
+networks corrects: it failed only if it fails with p^T too, with T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence

@@ -130,7 +130,7 @@ def recipe_for(
         else:  # the debiased risk at λ = 0 is the complete case with weighted labels
             lam = 0.0
     surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
-    own_views = surrogate is not None and not isinstance(surrogate, str)
+    own_views = not isinstance(surrogate, str)
     shape = seen_shape(data, whole=model is not None or own_views)
     reduced_to = None if shape == tuple(data.x.shape[1:]) else LARGEST_SIDE
     scaling = scaling_of(data.x, reduced_to)

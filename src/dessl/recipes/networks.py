@@ -86,7 +86,10 @@ class StepLogits:
     def __call__(self, event: Event) -> None:
         """Store the logits of this step; those of later steps, from a killed run, are dropped."""
         if self._model is None:
-            raise RuntimeError("pass this object's .build as build= to train.")
+            raise RuntimeError(
+                "StepLogits has no network: train must build it. Pass .build of this object to "
+                "train as its model."
+            )
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
         earlier = {step: kept for step, kept in self._kept.items() if step < event.step}
         self._kept = earlier | {event.step: logits}

@@ -26,7 +26,7 @@ from dessl.surrogates import Surrogate, View
 from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
 ROWS = 20_000  # images used for the mean and deviation
-PIXELS = ROWS * 3 * 32 * 32  # of larger images, as many as have so many pixels
+PIXELS = ROWS * 3 * 32 * 32  # of all these images together: fewer of them if they are large
 LEAST_ROWS = 100
 MANY = 100  # columns, above which they are divided again if they vary together
 MOST_TOGETHER = 16.0  # the leading component's variance that needs no such division

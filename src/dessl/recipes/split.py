@@ -136,7 +136,7 @@ def _thinned(data: SemiData, labels: int) -> SemiData:
 
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
-    """Numbers of labelled and unlabelled rows to hold out, and the largest group of copies."""
+    """Numbers of labelled and unlabelled rows to hold out; more equal rows are no copies."""
     labelled = max(LEAST_TEST, round(share * n_labelled))
     most = max(MOST_UNLABELLED, UNLABELLED_EACH * labelled)
     return labelled, min(round(share * n_unlabelled), most)

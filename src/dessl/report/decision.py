@@ -79,7 +79,7 @@ def _favours(found: Comparison | None) -> Literal["this", "other", "neither"]:
 
 
 def paired(facts: RunFacts, metric: str) -> Comparison | None:
-    """The saved model minus the complete case or its like; None if they were not compared."""
+    """The saved model minus what it is compared with; None if they were not compared."""
     saved = facts.model and facts.model.method
     found = (one for one in facts.comparisons if (one.method, one.metric) == (saved, metric))
     return next(found, None)

@@ -20,7 +20,7 @@ from dessl.report.html import Child, Markup, element, named, section, shortened,
 from dessl.report.pool import USES, pool_section, taught_section
 from dessl.report.scores import differences, metrics_section
 from dessl.results.facts import RunFacts
-from dessl.results.trial import WITHOUT
+from dessl.results.taught import WITHOUT
 from dessl.safety import Audit
 
 # The page may not load or run anything, even if a text were left unescaped by mistake.

@@ -4,7 +4,8 @@ from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.evaluation.verdict import of_groups
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
-from dessl.results.trial import REJECTED, STUDENT, TWIN, WITH_ANSWERS, WITHOUT, with_members_named
+from dessl.results.taught import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT, with_members_named
+from dessl.results.trial import TWIN
 from dessl.teachers import PoolReport
 from dessl.teachers.pool import ANCHOR
 from dessl.teachers.taught_report import Choice, Interval, TeacherQuality

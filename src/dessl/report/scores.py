@@ -1,4 +1,4 @@
-"""Scores: differences from the complete case or its like, and all metrics."""
+"""Scores: differences from the complete case or from the model without answers; all metrics."""
 
 import math
 from itertools import compress

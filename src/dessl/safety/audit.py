@@ -221,15 +221,22 @@ def audit(
         labelled_groups=labelled_groups,
         **found,
     )  # fmt: skip
+    facts = _with_verdict(facts, data, propensities=propensities)
+    return dataclasses.replace(facts, seconds=time.perf_counter() - began)
+
+
+def _with_verdict(facts: Audit, data: SemiData, *, propensities: bool) -> Audit:
+    """The facts with the outcome and its reasons, in the order in which they matter."""
     weighted = data.propensity is not None
     serious, minor = _reasons(facts, weighted=weighted, propensities=propensities)
     leaks = giveaway_reasons(facts.giveaways, facts.labelled, table=data.encoding is not None)
-    fine: Outcome = "use it" if facts.unlabelled else "no unlabelled rows"
-    care: Outcome = "use it with care" if leaks or minor else fine
-    outcome: Outcome = "do not use it" if serious else care
+    outcome: Outcome = "use it" if facts.unlabelled else "no unlabelled rows"
+    if serious:
+        outcome = "do not use it"
+    elif leaks or minor:
+        outcome = "use it with care"
     reasons = (*leaks, *serious, *minor)  # a leak may be the cause of the others
-    seconds = time.perf_counter() - began
-    return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
+    return dataclasses.replace(facts, outcome=outcome, reasons=reasons)
 
 
 def _several_groups(sample: Sampled) -> bool:

@@ -16,7 +16,7 @@ from dessl.teachers.rows import as_columns
 GRID = 8  # brightness of an image in GRID × GRID regions
 AT_ONCE = 2**24  # bytes of images at a time
 MOST_COLUMNS = 1024  # of wider rows, only every second, third, ... column is used
-FEWEST_GROUPS = 20  # that fit into a sample, however large they are
+GROUPS_OF_SAMPLE = 20  # at least, however large they are
 MOST_ROWS = 10_000  # enough for a test; copies are searched in all rows
 
 
@@ -89,7 +89,7 @@ def _drawn_groups(
     if len(known) + len(unknown) <= most:
         return known, unknown
     n_groups = int(number.max()) + 1
-    limit = max(1, most // min(n_groups, FEWEST_GROUPS))
+    limit = max(1, most // min(n_groups, GROUPS_OF_SAMPLE))
     parts = [part[torch.randperm(len(part), generator=generator)] for part in (known, unknown)]
     counts = torch.stack([number[part].bincount(minlength=n_groups) for part in parts])
     first = torch.minimum(counts[0], (limit - counts[1]).clamp(min=limit // 2))  # as without groups

@@ -5,7 +5,7 @@ has a nearest neighbour that is much closer than usual. For images, distances ar
 summary of :mod:`dessl.safety.columns`, a perceptual hash in real numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -160,14 +160,12 @@ def _with_near(found: CopyFacts, data: SemiData, test: Tensor, seed: int) -> Cop
                  row_name(data, int(known[among.numbers[row, 0]])), exact=False)
         for row in is_near.nonzero().flatten()[:EXAMPLES].tolist()
     ]  # fmt: skip
-    return CopyFacts(
-        **{
-            **vars(found),
-            "near_test": int(near_test.sum()),
-            "near_unlabelled": int(near_u.sum()),
-            "near_labelled": int(is_near.sum()),
-            "examples": (*found.examples, *pairs)[:EXAMPLES],
-        }
+    return replace(
+        found,
+        near_test=int(near_test.sum()),
+        near_unlabelled=int(near_u.sum()),
+        near_labelled=int(is_near.sum()),
+        examples=(*found.examples, *pairs)[:EXAMPLES],
     )
 
 

@@ -48,7 +48,7 @@ class LabelPlan:
             label.
         needed_with_unlabelled: Number of test labels needed if unlabelled rows sharpen the
             estimate.
-        needed_in_total: Number of labels of which so many would be held out.
+        needed_in_total: Number of labels needed to hold out that many of them.
         deviation: σ of the metric, or of the difference, over rows.
         correlation: ρ(L, H) out of fold.
         sentence: The answer in words.
@@ -128,16 +128,7 @@ def plan_labels(
     """
     from scipy.special import ndtri
 
-    _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
-    if (width is None) == (difference is None):
-        raise ValueError("pass exactly one of width and difference.")
-    name, given = ("difference", difference) if width is None else ("width", width)
-    goal = _checks.number(name, given, low=0, open_low=True)
-    if metric == "accuracy" and goal >= 1:
-        raise ValueError(
-            f"{name} must be below 1, because accuracy is a share; got {goal:g}. "
-            "Write 0.05 for 5 points."
-        )
+    goal = _goal(metric, width, difference)
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     _checks.number("share", share, low=0, high=1, open_low=True)
     of_rows = groups_of_rows(data, groups)
@@ -171,6 +162,25 @@ def plan_labels(
         plan = _in_groups(plan, len(torch.unique(of_rows[data.labelled_rows.cpu()])))
     n_groups = None if of_rows is None else len(torch.unique(of_rows))
     return replace(plan, sentence=_sentence(plan, share, len(data), n_groups))
+
+
+def _goal(metric: PlannedMetric, width: float | None, difference: float | None) -> float:
+    """The half-width or the difference that is asked for, checked."""
+    _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
+    if (width is None) == (difference is None):
+        raise ValueError(
+            f"exactly one of width and difference must be given; got width={width}, "
+            f"difference={difference}. Pass width= for the interval of one metric, difference= to "
+            "tell two models apart."
+        )
+    name, given = ("difference", difference) if width is None else ("width", width)
+    goal = _checks.number(name, given, low=0, open_low=True)
+    if metric == "accuracy" and goal >= 1:
+        raise ValueError(
+            f"{name} must be below 1, because accuracy is a share; got {goal:g}. "
+            "Write 0.05 for 5 points."
+        )
+    return goal
 
 
 def _in_groups(plan: LabelPlan, labelled_groups: int) -> LabelPlan:
@@ -309,7 +319,7 @@ def _needed(deviation: float, rho: float, error: float, n: float) -> int:
 
 
 def _sentence(plan: LabelPlan, share: float, rows: int, n_groups: int | None) -> str:
-    """How many test labels are needed, and how many labels for so many to be held out."""
+    """How many test labels are needed, and how many labels in total to hold that many out."""
     now, needed, total = plan.labelled, plan.needed_with_unlabelled, plan.needed_in_total
     of = of_groups(plan.needed_groups)
     text = f"About {needed:,} test labels{of} are needed for {plan.question}"

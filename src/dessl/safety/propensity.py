@@ -22,7 +22,7 @@ from dessl import _checks
 from dessl.data import SemiData
 from dessl.safety.answers import fold_answers
 from dessl.safety.choices import Codes, group_folds
-from dessl.safety.class_test import class_test
+from dessl.safety.class_test import LEAST_LABELS, class_test
 from dessl.safety.columns import columns_of, groups_of_rows
 from dessl.safety.two_samples import Floats, auc
 from dessl.teachers import FromClassifier, Linear, Teacher
@@ -231,11 +231,12 @@ def propensity_from_y(
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
     y = data.y.cpu()[rows[: data.n_labelled]]
     counts = y.bincount(minlength=data.n_classes)
-    if int(counts.min()) < 3:
+    if int(counts.min()) < LEAST_LABELS:
         name = data.class_names[int(counts.argmin())]
         raise ValueError(
-            f"to estimate how often each class is labelled, each needs at least 3 labels; "
-            f"{name!r} has {int(counts.min())}. Label more of its rows, or leave the class out."
+            f"to estimate how often each class is labelled, each needs at least {LEAST_LABELS} "
+            f"labels; {name!r} has {int(counts.min())}. Label more of its rows, or leave the class "
+            "out."
         )
     labelled = np.arange(len(rows)) < data.n_labelled
     teacher = None if classifier is None else FromClassifier(classifier)
@@ -245,8 +246,7 @@ def propensity_from_y(
     )
     if method == "em":
         found = class_test(answers.log_p, y, labelled, groups=groups)
-        if found is None:
-            raise ValueError("at least two classes must have labels.")
+        assert found is not None  # noqa: S101 (all classes have enough labels, and some rows none)
         phi, error = found.propensity, found.standard_error
     else:
         phi, error = class_moments(
@@ -341,7 +341,9 @@ def _bounded(
     most_weight = _checks.number("most_weight", most_weight, low=1)
     known = data.labelled_rows.cpu()
     if not len(known):
-        raise ValueError("propensities are for labelled rows; the data has none.")
+        raise ValueError(
+            "propensities weight labelled rows, but the data has none. Label some rows first."
+        )
     least = len(known) / (len(known) + data.n_unlabelled) / most_weight
     own = values[known]
     raised = int((own < least).sum())

@@ -107,7 +107,7 @@ def _described(surrogate: Surrogate) -> str:
 def _functions(surrogate: Surrogate) -> str:
     """One surrogate's functions and settings that are not plain numbers or text.
 
-    What a surrogate that changes after each step holds besides functions may be its state.
+    Of a surrogate that changes after each step, only functions: anything else may be its state.
     """
     found = {
         name: value

@@ -26,7 +26,7 @@ from dessl.functional import cross_entropy
 from dessl.surrogates import Rows, Surrogate
 from dessl.theory import optimal_lambdas_gradient
 from dessl.training.plan import TrainPlan
-from dessl.training.watch import validation_ids
+from dessl.training.watch import share_of_slope, validation_ids
 
 MOST_ROWS = 512  # validation rows used, evenly spaced: their gradients are in memory together
 STEP = 0.5  # share of the way from the last λ to the new estimate
@@ -61,8 +61,7 @@ def next_lams(
     loss, h = last_layer_gradients(model, surrogate, data)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return list(lams)
-    whole = plan.adds_on_all or plan.include_labelled
-    share = 1.0 if whole else data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
+    share = share_of_slope(plan, data)
     slopes = optimal_lambdas_gradient(loss, h, data.n_unlabelled, on="all").lam.tolist()
     bounds = [plan.lam if plan.bound else min(plan.lam, b) for b in surrogate.separate_bounds]
     return [

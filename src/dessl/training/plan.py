@@ -219,10 +219,9 @@ class TrainPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as JSON can represent them."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if not self.online:  # so that runs from before this setting can be resumed
-            del values["online"]
-        if not self.patience_after:  # so that runs from before this setting can be resumed
-            del values["patience_after"]
+        for name in ("online", "patience_after"):
+            if not values[name]:  # so that runs from before this setting can be resumed
+                del values[name]
         return values | {name: schedule_dict(values[name]) for name in ("schedule", "ramp")}
 
     @classmethod

@@ -21,13 +21,12 @@ from dessl.risk import RISKS, Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
-from dessl.training.accelerate import captured, on_side_stream
+from dessl.training.accelerate import WARM_UP, captured, on_side_stream
 from dessl.training.optimisers import load_memory, stacked_optimiser
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 from dessl.training.totals import Totals
 
-WARM = 3  # warm-up steps before the capture
 AHEAD = 2**24  # row numbers held at once: 128 MiB
 
 
@@ -161,19 +160,18 @@ class PopulationStep:
         self._run: Callable[[], None] = self._work
         self._graph = device.type == "cuda" and plan.graph != "off"
         self.is_graph = False
-
         self._taken = 0
 
     def __call__(self, step: int) -> None:
         """Take step number ``step``, the first being 0."""
         self._place.fill_(self.rows.advance())
         self._done.fill_(step)
-        if self._graph and self._taken < WARM:
+        if self._graph and self._taken < WARM_UP:
             on_side_stream(self.data.device, self._work)
         else:
             self._run()
         self._taken += 1
-        if self._graph and self._taken == WARM:
+        if self._graph and self._taken == WARM_UP:
             self._run = self._captured()
 
     def _work(self) -> None:

@@ -107,18 +107,7 @@ def train(
         model = _built(model, plan.seed, data.device)
         if not first:  # each rank has its own dropout
             seed_generators(hash((plan.seed, rank())) % 2**63, data.device)
-        check_initialised(model)
-        if folder or plan.select != "last" or plan.ema:
-            check_all_in_tensors(model)
-        if RISKS[plan.risk].unlabelled:
-            for said in (
-                slow_statistics(model, surrogate),
-                noise_on_codes(model, surrogate, data.x),
-            ):
-                if said:
-                    warnings.warn(said, UserWarning, stacklevel=2)
-        if plan.online:
-            linear_layers(model)  # refuse a model without one before the first step
+        _check_model(model, surrogate, data, plan, saved=folder is not None)
         run = Run(
             model, surrogate, data, plan, transform, loss=loss, sync_batch_norm=sync_batch_norm
         )
@@ -171,6 +160,21 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
             f"select={plan.select!r} needs a validation part, but data has none. Hold rows out "
             "with draw_labels(..., n_validation=...), or keep select='last'."
         )
+
+
+def _check_model(
+    model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan, *, saved: bool
+) -> None:
+    """Refuse a model that cannot be trained as planned; warn of one that hardly fits the term."""
+    check_initialised(model)
+    if saved or plan.select != "last" or plan.ema:
+        check_all_in_tensors(model)
+    if plan.online:
+        linear_layers(model)
+    if RISKS[plan.risk].unlabelled:
+        for said in (slow_statistics(model, surrogate), noise_on_codes(model, surrogate, data.x)):
+            if said:
+                warnings.warn(said, UserWarning, stacklevel=3)  # at the call of train
 
 
 def _built(

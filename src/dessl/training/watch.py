@@ -133,9 +133,19 @@ def watched(
     estimate = optimal_lambda(loss, h, h, on="all")
     if RISKS[plan.risk].needs_propensity:
         return Watch(values, estimate.correlation, _weighted_lambda(loss, h, data))
-    whole = plan.adds_on_all or plan.include_labelled
-    unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
-    return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
+    return Watch(values, estimate.correlation, estimate.lam * share_of_slope(plan, data))
+
+
+def share_of_slope(plan: TrainPlan, data: SemiData) -> float:
+    """Return λ* as a share of the slope of L on H: n_u/n, or 1 if H is added on all rows.
+
+    >>> data = SemiData(torch.zeros(8, 1), [0, 1, -1, -1, -1, -1, -1, -1])
+    >>> share_of_slope(TrainPlan(steps=1), data), share_of_slope(TrainPlan(steps=1, on="all"), data)
+    (0.75, 1.0)
+    """
+    if plan.adds_on_all or plan.include_labelled:
+        return 1.0
+    return data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
 
 
 def _weighted_lambda(loss: Tensor, h: Tensor, data: SemiData) -> float | None:

@@ -5,7 +5,7 @@ The paper's table 1 and those of its appendix, and the figures over the number o
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dessl.evaluation.metrics.vocabulary import NONE
 from dessl.report.chart import COLOURS, inside, pictures
@@ -227,7 +227,7 @@ def _dots(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
             half = None if found.half_width is None else [times * found.half_width]
             axes.errorbar([times * found.mean], [place], xerr=half, color=look.colour,
                           marker=look.marker, ls="none", capsize=3, markersize=6)  # fmt: skip
-        given = printed(results, block, method, metric, results.lams(method)[0])
+        given = printed(results, block, method, metric, _lam(results, method))
         if not math.isnan(given.mean):
             paper = True
             half = None if given.half_width is None else [times * given.half_width]
@@ -243,12 +243,10 @@ def _dots(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
 
 
 def _dots_legend(axes: "Axes", *, paper: bool) -> None:
-    marks = {"ours, 95 % interval over splits if there are several": COLOURS["s0"]}
-    for label, colour in marks.items():
-        axes.plot([], [], color=colour, marker="o", linestyle="none", label=label)
+    look: dict[str, Any] = {"color": COLOURS["s0"], "marker": "o", "linestyle": "none"}
+    axes.plot([], [], **look, label="ours, 95 % interval over splits if there are several")
     if paper:
-        axes.plot([], [], color=COLOURS["s0"], marker="o", linestyle="none", markerfacecolor="none",
-                  label="the paper's (open)")  # fmt: skip
+        axes.plot([], [], **look, markerfacecolor="none", label="the paper's (open)")
 
 
 def labels_figure(results: Results, data: str) -> Pictures:

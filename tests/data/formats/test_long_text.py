@@ -12,8 +12,9 @@ import pytest
 from dessl.data import SemiData
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import COMMA_NUMBER, NUMBER, is_number
+from dessl.data.formats.csv_dialect import likely_delimiter
 from dessl.data.formats.excel import _Styles
-from dessl.data.formats.tables import PANDAS_INDEX, likely_delimiter
+from dessl.data.formats.tables import PANDAS_INDEX
 
 LONG = 10**6
 DIGITS = "9" * LONG
@@ -48,10 +49,15 @@ def test_a_long_column_name_is_no_index_of_pandas() -> None:
     assert not PANDAS_INDEX.fullmatch(f"__index_level_{DIGITS}_")
 
 
-@pytest.mark.parametrize("piece", ["[", '"', "_", "\\", "[y"])
-def test_a_long_number_format_of_excel(piece: str) -> None:
+@pytest.mark.parametrize(
+    ("piece", "date"), [("[", False), ('"', False), ("_", False), ("\\", False), ("[y", True)]
+)
+def test_a_long_number_format_of_excel(piece: str, *, date: bool) -> None:
     styles = _Styles()
     styles.start("numFmt", {"formatCode": piece * LONG, "numFmtId": "164"})
+    styles.start("cellXfs", {})
+    styles.start("xf", {"numFmtId": "164"})
+    assert styles.dates == [date]
 
 
 def table(path: Path, cell: str, *, name: str = "n", label: str = "a", rows: int = 20) -> Path:

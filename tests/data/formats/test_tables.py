@@ -7,13 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dessl.data.errors import DataError
-from dessl.data.formats.tables import (
-    Table,
-    check_names,
-    csv_header,
-    likely_delimiter,
-    open_table,
-)
+from dessl.data.formats.tables import Table, check_names, open_table
 
 
 def cells(table: Table, name: str) -> list[str]:
@@ -268,30 +262,3 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
     path.rename(tmp_path / "a.ods")
     with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.ods'. Save it as .xlsx"):
         open_table(tmp_path / "a.ods")
-
-
-@pytest.mark.parametrize(
-    ("start", "delimiter"),
-    [
-        ("a;b,c,d\n1;2,3,4\n", ","),
-        ('"age, y";"bp, mm, sys, x";outcome\n71;111.2;sick\n', ";"),
-        ('"a ""b, c"", d";e\r\n1;2\r\n', ";"),
-        ('"two,\nlines, here";b\n1;2\n', ";"),
-        ("age, in years, at entry;bp;y\n71;111.2;sick\n", ";"),
-        ("age, in years, at entry;bp;y", ","),
-        ('a;b\n"1,2,3";"4,5"\n', ";"),
-        ('5" pipe;6" pipe, cut;y\n1;2;a\n', ";"),
-        ("a\tb|c\td\n1\t2\t3\n", "\t"),
-        ("only\n1\n", ","),
-        ("", ","),
-    ],
-)
-def test_the_delimiter_is_looked_for_outside_quotes(start: str, delimiter: str) -> None:
-    assert likely_delimiter(start) == delimiter
-
-
-def test_names_are_read_with_the_delimiter_found_or_given(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('"age, y";"bp, mm";outcome\n1;2;a\n')
-    assert csv_header(path, None) == (["age, y", "bp, mm", "outcome"], ";")
-    assert csv_header(path, "|")[1] == "|"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dessl.data import DataError, SemiData
-from dessl.data.formats import tables
+from dessl.data.formats.tables import open_table
 from dessl.data.stored.large import large_table
 from dessl.data.stored.tables import TableRows, read_large_table
 
@@ -40,14 +40,7 @@ def people(n: int = ROWS) -> list[list[Any]]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few hundred rows."""
-    options = tables._csv_options
-
-    def small(*given: Any) -> Any:
-        names, found = options(*given)
-        found["read_options"].block_size = 2**12
-        return names, found
-
-    monkeypatch.setattr(tables, "_csv_options", small)
+    monkeypatch.setattr("dessl.data.formats.csv_dialect.BLOCK_BYTES", 2**12)
 
 
 @pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
@@ -71,7 +64,7 @@ def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> Non
     assert not list(tmp_path.glob("rows-*"))  # no network has asked for one
 
     # Under one encoding, what is in memory and what is stored are the rows of the whole table.
-    raw = tables.open_table(path)
+    raw = open_table(path)
     expected = data.encoding.features(raw)
     assert isinstance(data.stored, TableRows)
     stored = data.stored.rows(range(data.n_stored))

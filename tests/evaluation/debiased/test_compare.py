@@ -7,7 +7,8 @@ from scipy import stats
 
 import dessl
 from dessl.evaluation.debiased import compare_models
-from dessl.evaluation.debiased.compare import IMAGINED_ROWS, RATIO_ROWS, held_out_comparison
+from dessl.evaluation.debiased.compare import held_out_comparison
+from dessl.evaluation.debiased.paired_variance import PSEUDO_ROWS, RATIO_ROWS
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_the_interval_written_out(models) -> None:
     expected = (law * (r_if_label - mean) ** 2).sum(1)  # s of every row
     off = h[:300] - h[:300].mean()
     squares = (r - r.mean()) ** 2 / (1 - 1 / 300 - off**2 / (off**2).sum())
-    few = IMAGINED_ROWS * expected.mean()
+    few = PSEUDO_ROWS * expected.mean()
     ratio = (squares.sum() + few) / (expected[:300].sum() + few)
     variance = (1 + RATIO_ROWS / 300) * ratio * expected.mean()
     assert variance > 1 / 300

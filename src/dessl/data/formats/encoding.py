@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
+from dessl.data.formats.csv_dialect import check_text_encoding
 from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
-from dessl.data.formats.tables import Table, check_text_encoding
+from dessl.data.formats.tables import Table
 from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
@@ -34,10 +35,10 @@ class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
     Numbers have their mean subtracted; a missing one is replaced by the median and marked by a
-    feature of its own; whoever trains on the features scales them. Categories become one 0/1
-    feature each; a category that was too rare, or that did not occur when the encoding was fitted
-    (with a warning), gives zeros in all of them. A column that was complete when the encoding was
-    fitted has no mark: a warning counts later gaps.
+    feature of its own; scaling is left to training. Categories become one 0/1 feature each; a
+    category that was too rare, or that did not occur when the encoding was fitted (with a warning),
+    gives zeros in all of them. A column that was complete when the encoding was fitted has no mark:
+    a warning counts later gaps.
 
     Attributes:
         label: The column of the labels.

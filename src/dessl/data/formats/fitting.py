@@ -32,11 +32,12 @@ from dessl.data.formats.columns import (
     label_counts,
     missing_marks,
 )
+from dessl.data.formats.csv_dialect import is_csv
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.far_values import Far, far_value, warn_of_far_values, warn_of_outside
 from dessl.data.formats.reading import MAX_BYTES
-from dessl.data.formats.tables import Table, is_csv, open_table, warn_of_empty_rows
+from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 

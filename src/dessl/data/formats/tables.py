@@ -1,13 +1,9 @@
 """CSV, Parquet, Excel and JSON-lines tables as columns of numbers or text, not yet encoded."""
 
-import codecs
-import csv
-import io
 import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +13,16 @@ import numpy as np
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.csv_dialect import SUFFIXES as CSV
+from dessl.data.formats.csv_dialect import check_text_encoding, dialect_of, is_csv, reading_csv
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.excel import sheet_table
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.json_lines import json_lines_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
-CSV = (".csv", ".tsv", ".txt")
-DELIMITERS = (",", ";", "\t", "|")
-HEADER_BYTES = 2**20
-QUOTED = re.compile(r'(?:^|(?<=[,;\t|\n]))"[^"]*(?:""[^"]*)*"(?=[,;\t|\r\n]|$)')
+PARQUET = (".parquet", ".pq")
+SUFFIXES = (*CSV, *PARQUET, *EXCEL, *JSON_LINES)
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # row numbers, not a column of the user
 
 
@@ -125,9 +121,9 @@ def arrow_table(
         )
         check_names(path, table.column_names)
         return table
-    if suffix in (".parquet", ".pq"):
+    if suffix in PARQUET:
         return _parquet(path, max_bytes)
-    if suffix in CSV:
+    if is_csv(path):
         return _csv(path, delimiter, text_encoding)
     raise DataError.of(
         path,
@@ -135,22 +131,6 @@ def arrow_table(
         got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
-
-
-def is_csv(path: str | Path) -> bool:
-    """Whether a file is a CSV, by its extension."""
-    return Path(path).suffix.lower() in CSV
-
-
-def check_text_encoding(name: str | None) -> None:
-    """Refuse a name that is not an encoding of text."""
-    try:
-        "".encode(name or "utf-8")
-    except (LookupError, ValueError) as error:
-        raise ValueError(
-            "text_encoding (--encoding) must be an encoding that Python knows, such as utf-8, "
-            f"latin-1, cp1252, cp1250, utf-16 or shift_jis; got {name!r}."
-        ) from error
 
 
 def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
@@ -174,45 +154,6 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
         )
 
 
-def csv_header(
-    path: Path, delimiter: str | None, text_encoding: str | None = None
-) -> tuple[list[str], str]:
-    """The column names of a CSV, and its delimiter: the given one, or the most likely one.
-
-    Raises:
-        ValueError: The file, or its first line, is not in this encoding, by default UTF-8.
-    """
-    with path.open("rb") as file:
-        start_bytes = file.read(HEADER_BYTES)
-    if text_encoding is not None:
-        decoder = codecs.getincrementaldecoder(text_encoding)()
-        start = decoder.decode(start_bytes)
-    elif start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError("UTF-16")
-    else:
-        start = start_bytes.decode("utf-8-sig", errors="surrogateescape")
-    if delimiter is None:
-        delimiter = likely_delimiter(start)
-    names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
-    if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
-        raise ValueError("column names in another encoding")
-    return names, delimiter
-
-
-def likely_delimiter(start: str) -> str:
-    r"""The comma, semicolon, tab or bar that separates the first line, from the start of a CSV.
-
-    Text in quotes does not count. One that occurs equally often in the second line is preferred,
-    then the most frequent one.
-
-    >>> likely_delimiter('"age, in years";"height, cm";sick\n31;170,5;no\n')
-    ';'
-    """
-    first, second = [*QUOTED.sub("", start).split("\n", 2), ""][:2]
-    counts = {one: first.count(one) for one in DELIMITERS}
-    return max(counts, key=lambda one: (0 < counts[one] == second.count(one), counts[one]))
-
-
 def table_blocks(
     path: Path,
     *,
@@ -232,7 +173,7 @@ def table_blocks(
         DataError: The file is damaged or ragged.
     """
     arrow = arrow_module()
-    if path.suffix.lower() in (".parquet", ".pq"):
+    if path.suffix.lower() in PARQUET:
         with (
             reading(path, "a Parquet table", arrow.ArrowException, ValueError, TypeError),
             arrow.parquet.ParquetFile(path) as file,
@@ -243,73 +184,28 @@ def table_blocks(
                 yield arrow.Table.from_batches([batch])
         return
     check_text_encoding(text_encoding)
-    with _reading_csv(path, text_encoding), path.open("rb") as file:
-        names, options = _csv_options(path, delimiter, text_encoding)
+    with reading_csv(path, text_encoding), path.open("rb") as file:
+        dialect = dialect_of(path, delimiter, text_encoding)
+        check_names(path, dialect.names)
+        options = dialect.arrow_options()
         if columns is not None:
             options["convert_options"].include_columns = list(columns)
         with arrow.csv.open_csv(file, **options) as reader:
-            if columns is None and reader.schema.names != names:
+            if columns is None and reader.schema.names != dialect.names:
                 raise ValueError("column names that cannot be distinguished from data")
             for batch in reader:
                 yield arrow.Table.from_batches([batch])
 
 
 def _csv(path: Path, delimiter: str | None, text_encoding: str | None) -> Any:
-    with _reading_csv(path, text_encoding):
-        names, options = _csv_options(path, delimiter, text_encoding)
+    with reading_csv(path, text_encoding):
+        dialect = dialect_of(path, delimiter, text_encoding)
+        check_names(path, dialect.names)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
-            table = arrow_module().csv.read_csv(file, **options)
-        if table.column_names != names:
+            table = arrow_module().csv.read_csv(file, **dialect.arrow_options())
+        if table.column_names != dialect.names:
             raise ValueError("column names that cannot be distinguished from data")
     return table
-
-
-@contextmanager
-def _reading_csv(path: Path, text_encoding: str | None) -> Iterator[None]:
-    expected = f"a CSV table in {text_encoding or 'UTF-8'} with column names in its first line"
-    do = (
-        "Save it again as a CSV file in UTF-8, with the same number of cells in every row; or, if "
-        "it is in another encoding, name it in text_encoding= (--encoding on the command line), "
-        "such as cp1252 (Windows), latin-1 or utf-16."
-    )
-    problems = (arrow_module().ArrowException, ValueError, csv.Error)
-    with reading(path, expected, *problems, do=do):
-        try:
-            yield
-        except arrow_module().ArrowInvalid as error:
-            if "invalid UTF8" in str(error):
-                column = re.search(r"column #(\d+)", str(error))
-                where = f" in column {int(column[1]) + 1}" if column else ""
-                raise ValueError(
-                    f"text{where} that is not UTF-8, but perhaps Latin-1 or Windows-1252"
-                ) from error
-            raise
-
-
-def _csv_options(
-    path: Path, delimiter: str | None, text_encoding: str | None
-) -> tuple[list[str], dict[str, Any]]:
-    """The names of a CSV's columns, and how Arrow reads it: every cell as text."""
-    arrow = arrow_module()
-    with path.open("rb") as file:
-        marked = file.read(3) == codecs.BOM_UTF8
-    if marked or (text_encoding and codecs.lookup(text_encoding).name in ("utf-8", "utf-8-sig")):
-        text_encoding = None
-    names, delimiter = csv_header(path, delimiter, text_encoding)
-    check_names(path, names)
-    return names, {
-        "read_options": arrow.csv.ReadOptions(
-            use_threads=False, block_size=2**23, encoding=text_encoding or "utf8"
-        ),
-        "parse_options": arrow.csv.ParseOptions(
-            delimiter=delimiter,
-            newlines_in_values=True,
-            ignore_empty_lines=len(names) > 1,  # with one column, it is a missing cell
-        ),
-        "convert_options": arrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, arrow.string())
-        ),
-    }
 
 
 def _parquet(path: Path, max_bytes: int) -> Any:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dessl.data.errors import DataError
 from dessl.data.formats.image_file import Colour
+from dessl.data.formats.tables import PARQUET
 from dessl.data.stored.arrays import ArrayRows, npy_files, raw_files
 from dessl.data.stored.images import image_folder
 from dessl.data.stored.parquet import ParquetRows
@@ -18,7 +19,7 @@ from dessl.data.stored.rows import StoredRows
 from dessl.data.stored.tars import tar_files
 
 NPY, RAW = (".npy",), (".bin", ".raw", ".dat")
-PARQUET, TAR = (".parquet", ".pq"), (".tar",)
+TAR = (".tar",)
 
 
 def open_rows(

@@ -13,7 +13,7 @@ from dessl.data.errors import DataError, few
 
 BLOCK = 2**19  # bytes of rows read at once
 MOST_BLOCKS = 2**20  # beyond that, blocks grow: their list is kept in memory
-SPARSE = 8  # if fewer than one row in so many is needed, each is read alone
+SPARSE = 8  # if fewer than one row in this many is needed, each is read alone
 SAMPLED_ROWS = 16  # rows that identify a store
 
 Numbers = NDArray[np.int64]

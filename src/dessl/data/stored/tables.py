@@ -227,17 +227,16 @@ def _checked(path: Path, part: NDArray[np.bool_], count: int) -> NDArray[np.bool
 def _counting_columns(read: _Read, but: Collection[str]) -> list[str]:
     """Columns that number the rows, which a sample of the rows would not show."""
     found = []
-    for _, table in read.blocks():
-        for name, column in table.columns.items():
-            if name in but or numeric_share(column) < 1:
-                continue
-            values = column.numbers
-            if values is None:
-                parsed = column.parsed()
-                values = parsed.values[parsed.rows]
-            if not np.isnan(values).any() and counts_rows(values):
-                found.append(name)
-        break
+    _, first = next(read.blocks())  # enough to tell
+    for name, column in first.columns.items():
+        if name in but or numeric_share(column) < 1:
+            continue
+        values = column.numbers
+        if values is None:
+            parsed = column.parsed()
+            values = parsed.values[parsed.rows]
+        if not np.isnan(values).any() and counts_rows(values):
+            found.append(name)
     if found:
         warnings.warn(
             f"{read.path}: dropped {few([quoted(name) for name in found])}: {COUNTS}. "

@@ -192,16 +192,7 @@ def estimate_metric(
     shift = checked_shift(sample, design, check_shift)
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)
-    if design is None:
-        fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
-    else:
-        fit, alone = best_design(sample, design), designed(sample.alone, design)
-        if (
-            design.groups is not None
-            and kind.logit
-            and rows_of_smallest_class(fit, sample, kind) < LEAST_RANKED
-        ):
-            fit = designed(sample, design, lam=0.0)
+    fit, alone = _fits(sample, kind, design, method)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
     alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
     beyond = 0.0
@@ -226,6 +217,17 @@ def estimate_metric(
         shift.p_value,
         None if design is None or design.groups is None else design.groups.labelled,
     )
+
+
+def _fits(sample: Sample, metric: Metric, design: Design | None, method: Method) -> tuple[Fit, Fit]:
+    """The debiased fit, and that of the labelled rows alone."""
+    if design is None:
+        return chosen_fit(sample, metric, method), fitted(sample.alone)
+    fit, alone = best_design(sample, design), designed(sample.alone, design)
+    auc_of_groups = design.groups is not None and metric.logit
+    if auc_of_groups and rows_of_smallest_class(fit, sample, metric) < LEAST_RANKED:
+        fit = designed(sample, design, lam=0.0)  # as chosen_fit does for independent rows
+    return fit, alone
 
 
 def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
