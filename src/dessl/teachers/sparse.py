@@ -29,7 +29,7 @@ from dessl.teachers.linear import linear_log_proba
 from dessl.teachers.space import Space
 from dessl.training.threads import one_thread
 
-SHARES = (0.3, 0.15, 0.07)
+SHARES = (0.3, 0.1)
 TOLERANCE = 1e-2  # of the gradient, relative to λ
 FIRST_COLUMNS = 50  # that may have a weight in the first round; the number at most doubles in each
 LEAST_GRADIENT = 1e-12  # columns that say less of the classes are constant
