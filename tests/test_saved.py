@@ -21,8 +21,8 @@ from dessl.data.formats.encoding import TableEncoding
 from dessl.recipes import PooledPredictor, Predictor, fit, recipe_for
 from dessl.recipes.architecture import Architecture
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
-from dessl.teachers import DEFAULT, FromClassifier, PoolWeights
-from dessl.teachers.families import named_families
+from dessl.teachers import FromClassifier, PoolWeights
+from dessl.teachers.families import WITH_SPARSE, named_families
 from dessl.teachers.space import Space
 
 WIDE = {"n_features": 3, "n_classes": 2, "hidden": [10**12]}  # no machine could build it
@@ -206,7 +206,7 @@ def pooled() -> SavedModel:
     data = SemiData(x, torch.where(torch.arange(300) < 60, y, -1))
     fitted = fit(data, recipe_for(data, steps=10, networks=2), progress=False)
     pool = fitted.model.pool
-    named = named_families(DEFAULT, Space.of(x), 0)
+    named = named_families(WITH_SPARSE, Space.of(x), 0)
     known = data.labelled_rows
     members = {
         family[0].name: family[0].fit(x[known], y[known], x[60:], 2) for family in named.values()
@@ -224,7 +224,7 @@ class TestPool:
         x = torch.randn(700, 3)
         assert torch.equal(again.predict_proba(x), pooled.predict_proba(x))
         assert again.model.pool.report == pooled.model.pool.report
-        assert len(again.model.pool.members) == len(DEFAULT)
+        assert len(again.model.pool.members) == len(WITH_SPARSE)
         assert not torch.equal(
             again.predict_proba(x),
             dataclasses.replace(pooled, model=pooled.model.networks).predict_proba(x),

@@ -93,6 +93,16 @@ def test_options_become_a_recipe() -> None:
         fit_run._recipes(options(lam="much"))
 
 
+def test_a_pool_asked_for_is_the_default_one_of_these_columns() -> None:
+    x = torch.randn(300, 200, generator=torch.Generator().manual_seed(0))
+    y = torch.where(torch.arange(300) < 60, torch.arange(300) % 2, -1)
+    for columns, sparse in ((200, True), (64, False)):
+        data = SemiData(x[:, :columns], y)
+        asked, default = (fit_run._recipes(options(pool=pool))(data) for pool in (True, None))
+        assert asked.teachers == default.teachers
+        assert ("sparse" in asked.teachers) == sparse
+
+
 def test_a_column_of_probabilities_is_no_feature(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     lines = [f"{random.normal():.3f},{random.normal():.3f},0.5,{'ab'[k % 2]}" for k in range(40)]

@@ -25,6 +25,7 @@ from dessl.teachers import (
     Kernel,
     Linear,
     NetworkSetting,
+    Sparse,
     Trees,
     learn_from_answers,
 )
@@ -34,8 +35,8 @@ from dessl.teachers import (
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "make",
-    [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph, Gaussians],
-    ids=["linear", "kernel", "trees", "graph", "gaussians"],
+    [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph, Gaussians, Sparse],
+    ids=["linear", "kernel", "trees", "graph", "gaussians", "sparse"],
 )
 def test_a_member_predicts_as_its_teacher(
     fitted: Callable, rows: Callable, make: object, d: int, n_classes: int

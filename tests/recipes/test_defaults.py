@@ -12,6 +12,7 @@ from dessl.models import MLP, LeNet
 from dessl.recipes import recipe_for
 from dessl.surrogates import Entropy
 from dessl.teachers import DEFAULT
+from dessl.teachers.families import WITH_SPARSE
 
 
 class TestChoice:
@@ -29,6 +30,13 @@ class TestChoice:
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
+
+    def test_only_wide_tables_get_a_sparse_regression(self) -> None:
+        x = torch.randn(300, 200, generator=torch.Generator().manual_seed(0))
+        y = torch.where(torch.arange(300) < 60, torch.arange(300) % 2, -1)
+        assert recipe_for(SemiData(x, y)).teachers == WITH_SPARSE
+        assert recipe_for(SemiData(x, y), lam=0.5).teachers == ()
+        assert recipe_for(SemiData(x[:, :64], y)).teachers == DEFAULT
 
     @pytest.mark.parametrize(
         ("shape", "labels", "says"),

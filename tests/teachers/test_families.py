@@ -7,12 +7,21 @@ import torch
 from sklearn.naive_bayes import GaussianNB
 
 from dessl.teachers import FromClassifier, Linear
-from dessl.teachers.families import DEFAULT, KINDS, check_teachers, family, named_families
+from dessl.teachers.families import (
+    DEFAULT,
+    KINDS,
+    WITH_SPARSE,
+    check_teachers,
+    default_teachers,
+    family,
+    named_families,
+)
 from dessl.teachers.gaussians import COVARIANCES, MASSES
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS
 from dessl.teachers.kernel import KERNELS
 from dessl.teachers.linear import STRENGTHS
-from dessl.teachers.space import Space
+from dessl.teachers.space import Space, left_out
+from dessl.teachers.sparse import SHARES
 from dessl.teachers.trees import TRIED
 
 SPACE = Space.of(torch.randn(20, 3, generator=torch.Generator().manual_seed(0)))
@@ -22,6 +31,7 @@ def test_each_family_has_its_kind_and_its_grid() -> None:
     counts = {
         "graph": len(ALPHAS) * len(SMOOTHINGS), "linear": len(STRENGTHS), "trees": len(TRIED),
         "kernel": len(KERNELS), "gaussians": len(COVARIANCES) * len(MASSES), "boosting": 1,
+        "sparse": len(SHARES),
     }  # fmt: skip
     assert counts.keys() == KINDS.keys()
     assert set(DEFAULT) < KINDS.keys()
@@ -29,6 +39,16 @@ def test_each_family_has_its_kind_and_its_grid() -> None:
         found = family(name, SPACE, seed=3)
         assert [type(one) for one in found] == [KINDS[name]] * count
         assert len({one.name for one in found}) == count
+
+
+def test_only_wide_tables_that_components_do_not_sum_up_have_a_sparse_regression() -> None:
+    x = torch.randn(800, 120, generator=torch.Generator().manual_seed(0))
+    assert default_teachers(x) == WITH_SPARSE == (*DEFAULT, "sparse")
+    few = {"64 columns": x[:, :64], "50 rows": x[:50], "images": x[:, :100].view(800, 1, 10, 10)}
+    alike = x[:, :1] + 0.3 * x  # as neighbouring pixels are
+    assert left_out(alike) < 0.1
+    for name, rows in {**few, "alike": alike, "constant": torch.ones(800, 120)}.items():
+        assert default_teachers(rows) == DEFAULT, name
 
 
 def test_families_are_in_the_order_of_the_list() -> None:

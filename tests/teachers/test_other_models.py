@@ -4,9 +4,12 @@ import pytest
 import torch
 from tests.teachers.three_clouds import data, school
 
-from dessl.teachers import DEFAULT
+from dessl import SemiData
+from dessl.teachers import DEFAULT, NetworkSetting
+from dessl.teachers.families import WITH_SPARSE
 from dessl.teachers.other_models import OtherModels
 from dessl.teachers.pool import best_of
+from dessl.teachers.school import School
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +59,12 @@ def test_there_may_be_no_other_models() -> None:
     assert one.others_out_of_fold()[0] == ()
     assert one.others_drawn.shape == (0, 54, 3)
     assert one.others_fitted(["linear C=1"]) == {}
+
+
+def test_those_of_the_default_pool_are_used_unless_named() -> None:
+    x = torch.randn(300, 150, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    setting = NetworkSetting(steps=5, student_steps=5)
+    for columns, expected in ((150, WITH_SPARSE), (5, DEFAULT)):
+        data = SemiData(x[:, :columns], torch.where(torch.arange(300) < 40, y, -1))
+        assert tuple(School.of(data, y, setting, 0).others.families) == expected

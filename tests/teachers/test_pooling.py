@@ -9,7 +9,18 @@ from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
 
 from dessl.data import LabelDraw, SemiData
-from dessl.teachers import KINDS, FromClassifier, Linear, Pooled, PoolReport, State, pooled
+from dessl.teachers import (
+    DEFAULT,
+    KINDS,
+    FromClassifier,
+    Linear,
+    Pooled,
+    PoolReport,
+    Sparse,
+    State,
+    default_teachers,
+    pooled,
+)
 from dessl.teachers.rows import as_columns
 
 CONSTANT = torch.tensor([0.5, 0.5]).double().log()
@@ -231,3 +242,19 @@ def test_the_comparison_counts_what_the_anchor_gains_by_its_networks_together(
     gained = fair.difference - plain.difference  # less than alone − together: the pool gains too
     assert 0.02 < gained < alone - together
     assert fair.high - fair.low == pytest.approx(plain.high - plain.low)
+
+
+def test_of_many_columns_the_sparse_regression_finds_the_few_that_matter() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1200, 300, generator=generator)
+    y = (2 * x[:, 5] - 2 * x[:, 70] + torch.randn(1200, generator=generator) > 0).long()
+    data = SemiData(x, torch.where(torch.arange(1200) < 200, y, -1))
+    losses, folds = [], torch.arange(200) % 5
+    for teachers in (DEFAULT, default_teachers(x)):
+        regressions = [name for name in teachers if name in ("linear", "sparse")]
+        pool = pooled(data, folds, nothing_known(200), constant, teachers=regressions)
+        log_p = pool.predict_log_proba(x[200:])
+        losses.append(-float(log_p.gather(1, y[200:, None]).mean()))
+    assert losses[1] < losses[0] - 0.2
+    (member,) = (one for one in pool.members.values() if isinstance(one, Sparse))
+    assert {5, 70} <= set(member.columns.tolist())

@@ -3,7 +3,14 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from dessl.teachers.space import Space, _principal, column_mean, column_scale, exclusive_groups
+from dessl.teachers.space import (
+    Space,
+    _principal,
+    column_mean,
+    column_scale,
+    exclusive_groups,
+    left_out,
+)
 
 
 def test_columns_of_different_units_are_standardised() -> None:
@@ -132,3 +139,11 @@ def test_equally_frequent_categories_have_principal_directions(seed: int) -> Non
     largest = torch.linalg.svdvals(scaled)[: found.shape[1]]
     torch.testing.assert_close(found.T @ found, torch.eye(found.shape[1]).double())
     assert captured == pytest.approx(float(largest.square().sum()))
+
+
+def test_left_out_is_what_the_components_do_not_explain() -> None:
+    x = torch.randn(400, 100, generator=torch.Generator().manual_seed(0)).double()
+    for rows in (x, x[:60]):  # more rows than columns, and fewer
+        values = torch.linalg.svdvals((rows - rows.mean(0)) / column_scale(rows)).square()
+        assert left_out(rows) == pytest.approx(float(values[50:].sum() / values.sum()))
+    assert left_out(x[:50]) == left_out(torch.zeros(400, 100)) == 0

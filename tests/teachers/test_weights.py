@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from dessl import SemiData
-from dessl.teachers import Gaussians, Graph, Kernel, Linear, Teacher, Trees, pooled
+from dessl.teachers import Gaussians, Graph, Kernel, Linear, Sparse, Teacher, Trees, pooled
 from dessl.teachers.base import checked_rows, class_prior
 from dessl.teachers.boosting import LIBRARIES, Boosting, Library
 from dessl.teachers.classifiers import FromClassifier
@@ -28,6 +28,7 @@ X_U = torch.randn(50, 3, generator=GENERATOR)
 TIMES = torch.arange(30) % 3 + 1
 TEACHERS = {
     "linear": lambda: Linear(1.0),
+    "sparse": lambda: Sparse(0.1),
     "graph": lambda: Graph(0.8, 0.1),
     "gaussians": lambda: Gaussians("full", 1.0),
     "kernel": lambda: Kernel(1.0),

@@ -55,7 +55,7 @@ from dessl.results.trial import trial_facts
 from dessl.safety import Audit, audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
-from dessl.teachers import DEFAULT
+from dessl.teachers import default_teachers
 from dessl.teachers.evaluated import MOST_UNLABELLED
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.training.progress import whole_bar
@@ -205,17 +205,21 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
             f"--lam must be 0 or more, and finite; got {lam_text}. Pass --lam 0.5, for example, or "
             "omit it to choose λ on held-out labels."
         )
-    return partial(
-        recipe_for,
-        surrogate=options["surrogate"],
-        lam=lam,
-        risk=options["risk"],
-        teachers="auto" if pool is None else DEFAULT if pool else None,
-        steps=options["steps"],
-        seed=options["seed"],
-        networks=options["networks"],
-        safe=options["safe"],
-    )
+
+    def recipe_of(data: SemiData) -> Recipe:
+        return recipe_for(
+            data,
+            surrogate=options["surrogate"],
+            lam=lam,
+            risk=options["risk"],
+            teachers="auto" if pool is None else default_teachers(data.x) if pool else None,
+            steps=options["steps"],
+            seed=options["seed"],
+            networks=options["networks"],
+            safe=options["safe"],
+        )
+
+    return recipe_of
 
 
 def _refitted(

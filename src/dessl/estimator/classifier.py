@@ -71,8 +71,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             help.
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
             scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
-            ``dessl.teachers.DEFAULT`` unless ``surrogate``, ``risk`` or ``lam`` is given; None for
-            no pool. With propensities, all of them must accept weights.
+            :func:`dessl.teachers.default_teachers` unless ``surrogate``, ``risk`` or ``lam`` is
+            given; None for no pool. With propensities, all of them must accept weights.
         module: Your own network, from standardised rows (or images as transformed by the views of
             your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
             function that builds one. By default an MLP for tables and a convolutional network for

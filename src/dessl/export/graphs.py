@@ -2,8 +2,8 @@
 
     p = softmax( Σ_m w_m T_m log p_m(x) )
 
-Networks, linear and kernel regressions, Gaussians, trees and graphs can be written as such modules;
-the user's own classifiers and boosted trees cannot. Predictions equal those of
+Networks, linear, sparse and kernel regressions, Gaussians, trees and graphs can be written as such
+modules; the user's own classifiers and boosted trees cannot. Predictions equal those of
 :mod:`dessl.teachers` up to rounding: networks compute in float32, the others as there.
 """
 
@@ -323,7 +323,7 @@ class StudentGraph(nn.Module):
 
 MEMBERS: dict[str, type[nn.Module]] = {
     "linear": LinearMember, "kernel": KernelMember, "trees": TreesMember, "graph": GraphMember,
-    "gaussians": GaussiansMember,
+    "gaussians": GaussiansMember, "sparse": LinearMember,
 }  # fmt: skip
 
 

@@ -86,8 +86,8 @@ def recipe_for(
         risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
         teachers: Names in ``dessl.teachers.KINDS``, teachers and scikit-learn classifiers to pool
-            with the networks; ``"auto"`` for ``dessl.teachers.DEFAULT`` if nothing else is
-            requested (up to 10,000 labels and 4,096 columns), None for no pool.
+            with the networks; ``"auto"`` for :func:`dessl.teachers.default_teachers` if nothing
+            else is requested (up to 10,000 labels and 4,096 columns), None for no pool.
         steps: Optimiser steps of each network.
         seed: Seed of weights, batches, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from dessl.data import SemiData
-from dessl.teachers import DEFAULT
-from dessl.teachers.families import check_teachers
+from dessl.teachers.families import check_teachers, default_teachers
 from dessl.teachers.rows import columns_of
 
 Teachers = Sequence[object] | Literal["auto"] | None
@@ -25,7 +24,7 @@ def which_teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> t
                 "teachers must be 'auto', None or a list such as ['graph', 'linear']; got "
                 f"{teachers!r}. Put a single one in a list: teachers=[{teachers!r}]."
             )
-        return () if customised or why_no_pool(data) else DEFAULT
+        return () if customised or why_no_pool(data) else default_teachers(data.x)
     check_teachers(teachers, propensity=data.propensity is not None)
     return tuple(teachers)
 

@@ -6,7 +6,7 @@ from dessl.teachers.boosting import Boosting
 from dessl.teachers.classifiers import FromClassifier
 from dessl.teachers.crossfit import out_of_fold, selected_by_others
 from dessl.teachers.debiased_student import DebiasedStudent, debiased_student
-from dessl.teachers.families import DEFAULT, KINDS
+from dessl.teachers.families import DEFAULT, KINDS, default_teachers
 from dessl.teachers.fold_networks import NetworkSetting
 from dessl.teachers.gaussians import Gaussians
 from dessl.teachers.graph import Graph
@@ -17,6 +17,7 @@ from dessl.teachers.pool import PoolWeights, fit_pool
 from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.relative_slope import RelativeSlope, relative_slope
 from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.sparse import Sparse
 from dessl.teachers.student import learn_from_answers
 from dessl.teachers.taught import Taught
 from dessl.teachers.taught_report import TaughtReport
@@ -41,12 +42,14 @@ __all__ = [
     "PoolWeights",
     "Pooled",
     "RelativeSlope",
+    "Sparse",
     "State",
     "Taught",
     "TaughtReport",
     "Teacher",
     "Trees",
     "debiased_student",
+    "default_teachers",
     "fit_pool",
     "learn_from_answers",
     "out_of_fold",

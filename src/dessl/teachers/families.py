@@ -13,14 +13,31 @@ from dessl.teachers.gaussians import COVARIANCES, MASSES, Gaussians
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS, Graph, SharedEdges
 from dessl.teachers.kernel import KERNELS, Kernel
 from dessl.teachers.linear import STRENGTHS, Linear
-from dessl.teachers.space import Space
+from dessl.teachers.space import Space, left_out
+from dessl.teachers.sparse import SHARES, Sparse
 from dessl.teachers.trees import TRIED, Trees
 
 DEFAULT = ("graph", "linear", "trees", "kernel", "gaussians")
+WITH_SPARSE = (*DEFAULT, "sparse")
+MOST_LEFT_OUT = 0.25  # of the variance; components of pixels leave out less
 KINDS: dict[str, type[Saveable]] = {
     "graph": Graph, "linear": Linear, "trees": Trees, "kernel": Kernel, "gaussians": Gaussians,
-    "boosting": Boosting,
+    "sparse": Sparse, "boosting": Boosting,
 }  # fmt: skip
+
+
+def default_teachers(x: Tensor) -> tuple[str, ...]:
+    """Return the names of the teachers that are pooled by default, for rows (n, ...).
+
+    These are ``DEFAULT``, and ``"sparse"`` as well for columns whose principal components leave out
+    more than a quarter of the variance: the other regressions see nothing else.
+
+    >>> import torch
+    >>> x = torch.randn(500, 400, generator=torch.Generator().manual_seed(0))
+    >>> default_teachers(x[:, :64]) == DEFAULT, default_teachers(x)[-1]
+    (True, 'sparse')
+    """
+    return WITH_SPARSE if x.ndim == 2 and left_out(x) > MOST_LEFT_OUT else DEFAULT
 
 
 def family(name: str, space: Space, seed: int) -> list[Teacher]:
@@ -36,6 +53,8 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
         return [Graph(alpha, s, edges=edges) for alpha in ALPHAS for s in SMOOTHINGS]
     if name == "linear":
         return [Linear(strength, space=space) for strength in STRENGTHS]
+    if name == "sparse":
+        return [Sparse(share, space=space) for share in SHARES]
     if name == "kernel":
         return [Kernel(width, strength, space=space) for width, strength in KERNELS]
     if name == "gaussians":

@@ -1,4 +1,4 @@
-"""Other models without answers, as in the default pool: graph, linear, trees, kernel, Gaussians.
+"""Other models without answers, those of the default pool: graph, linear, trees and so on.
 
 They learn from gold labels and unlabelled rows, and are pooled with the networks whether or not
 there is a teacher: otherwise a teacher would be credited with what a linear model gains without it.

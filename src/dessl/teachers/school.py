@@ -21,7 +21,7 @@ from dessl.teachers.base import Teacher
 from dessl.teachers.correction import Correction
 from dessl.teachers.cross_corrected import CompleteCase, complete_case, student_targets
 from dessl.teachers.crossfit import FOLDS
-from dessl.teachers.families import DEFAULT
+from dessl.teachers.families import default_teachers
 from dessl.teachers.fold_networks import (
     Lesson,
     NetworkSetting,
@@ -82,7 +82,7 @@ class School:
         seed: int,
         out: Path | None = None,
         *,
-        models: Sequence[object] = DEFAULT,
+        models: Sequence[object] | None = None,
     ) -> "School":
         """Split the rows, scale them, and train the gold-only networks and the other models.
 
@@ -92,7 +92,8 @@ class School:
             setting: Setting of the networks.
             seed: Seed of folds, weights and draws.
             out: Folder for checkpoints, used to resume training; None to keep nothing.
-            models: Other models of gold labels and unlabelled rows to pool with the networks.
+            models: Other models of gold labels and unlabelled rows to pool with the networks; None
+                for those of the default pool.
         """
         _check(data)
         _checks.whole_number("seed", seed)
@@ -115,7 +116,7 @@ class School:
                 seed=seed,
                 out=None if out is None else out / "gold-only",
             )
-            others = None
+            others, models = None, default_teachers(data.x) if models is None else models
             if models:
                 folds = networks.gold.folds
                 others = OtherModels.of(data, pool, folds, space, models=models, seed=seed)

@@ -26,6 +26,7 @@ COMPONENTS = 50
 ROWS = 20_000  # used to learn the space: enough for a mean
 WORK = 5 * 10**10  # multiplications for directions: 5,000 rows of 3,072 columns, 700 of 100,000
 AT_ONCE = 2**22  # entries that may be float64 at one time
+SOME_ROWS = 500  # enough to tell how much variance the components have
 
 
 class Space(NamedTuple):
@@ -72,6 +73,26 @@ class Space(NamedTuple):
             found[first : first + len(rows)] = scaled @ directions if len(directions.T) else scaled
             first += len(rows)
         return found
+
+
+def left_out(rows: Tensor) -> float:
+    """Return the share of the variance of scaled rows (n, d) that is not in the components.
+
+    It is 0 if a :class:`Space` keeps the columns themselves. At most 500 of the rows are used.
+
+    >>> rows = torch.randn(500, 400, generator=torch.Generator().manual_seed(0))
+    >>> left_out(rows[:, :64]), left_out(rows[:, :1].expand(-1, 400)) < 1e-9, left_out(rows) > 0.6
+    (0.0, True, True)
+    """
+    n, d = rows.shape
+    some = rows[:: -(-n // min(SOME_ROWS, AT_ONCE // d or 1))].cpu()
+    if d <= MOST_COLUMNS or len(some) <= COMPONENTS:
+        return 0.0
+    scaled = (some.double() - column_mean(some)).div_(column_scale(some))
+    products = scaled @ scaled.T if len(some) < d else scaled.T @ scaled
+    values = torch.linalg.eigvalsh(products).clamp(min=0)
+    total = float(values.sum())
+    return float(values[:-COMPONENTS].sum()) / total if total else 0.0
 
 
 def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:

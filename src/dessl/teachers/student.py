@@ -35,7 +35,6 @@ from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
-from dessl.teachers.families import DEFAULT
 from dessl.teachers.fold_networks import NetworkSetting, Trained
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student_pool import evaluated
@@ -55,7 +54,7 @@ def learn_from_answers(
     seed: int = 0,
     setting: NetworkSetting | None = None,
     out: str | Path | None = None,
-    models: Sequence[object] = DEFAULT,
+    models: Sequence[object] | None = None,
 ) -> Taught:
     """Train a student from few gold labels and one or several teachers' answers to all rows.
 
@@ -73,7 +72,8 @@ def learn_from_answers(
         setting: Size and length of the networks.
         out: Folder for checkpoints, used to resume training; None to keep nothing.
         models: Other models of gold labels and unlabelled rows to pool with the networks: names in
-            ``dessl.teachers.KINDS``, teachers or scikit-learn classifiers; () for networks alone.
+            ``dessl.teachers.KINDS``, teachers or scikit-learn classifiers; () for networks alone,
+            None for those of the default pool.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
