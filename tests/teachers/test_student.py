@@ -237,7 +237,7 @@ def test_gold_rows_without_an_answer_are_evaluated_as_they_are_predicted() -> No
         gold=dataclasses.replace(gold, answers=tuple(o.taken(school_.gold_rows) for o in some)),
     )
     half = dataclasses.replace(school_, answers=some, networks=networks)
-    students = students_of(half)
+    students = students_of(half, half.lessons())
     corrections = [fold_corrections(networks, matrix=matrix) for matrix in (True, False)]
     parts = Parts(tuple(students.values()), (), corrections, (*students, "with D", "without"))
     n = len(school_.gold_rows) + len(school_.evaluation_rows)

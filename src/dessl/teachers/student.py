@@ -36,11 +36,13 @@ from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.families import DEFAULT
-from dessl.teachers.fold_networks import NetworkSetting, Trained
+from dessl.teachers.fold_networks import Lesson, NetworkSetting, Trained
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student_pool import evaluated
 from dessl.teachers.taught import Evaluated, Listening, Taught
 from dessl.teachers.taught_report import Interval, TaughtReport, TeacherQuality
+from dessl.teachers.tree_student import NAME, tree_students
+from dessl.teachers.trees import Trees, joined
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
@@ -116,16 +118,19 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         at_prediction: Whether the teachers will also answer at prediction time.
     """
     with doing("students"):
-        students = students_of(school)
+        lessons = school.lessons()
+        students = students_of(school, lessons)
+        trees = tree_students(school, lessons) if school.has_trees else ()
     with doing("imitations of the teachers"):
         imitators = school.imitators()
-    return decided(school, students, imitators, at_prediction=at_prediction)
+    return decided(school, students, imitators, trees, at_prediction=at_prediction)
 
 
 def decided(
     school: School,
     students: dict[str, list[Trained]],
     imitators: Sequence[Sequence[nn.Module]],
+    trees: Sequence[Trees] = (),
     *,
     at_prediction: bool,
 ) -> Taught:
@@ -135,18 +140,20 @@ def decided(
         school: The rows, the gold-only networks and the other models.
         students: Result of :func:`students_of`.
         imitators: Networks that imitate each teacher.
+        trees: Result of :func:`dessl.teachers.tree_student.tree_students`; () for networks alone.
         at_prediction: Whether the teachers will also answer at prediction time.
     """
-    kinds = tuple(students.values())
-    names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student, rows = evaluated(school, Parts(kinds, imitators, (), names))
+    kinds, grown = tuple(students.values()), (NAME,) * bool(trees)
+    names = (*students, *(f"imitation of {one.name}" for one in school.answers), *grown)
+    student, rows = evaluated(school, Parts(kinds, imitators, (), names, trees))
     _warn_of_shift(rows)
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
-        names = (*students, "corrected answers", "corrected answers, one number")
+        names = (*students, "corrected answers", "corrected answers, one number", *grown)
         alone = rows.taught if student.kept else rows.without
-        with_answers, with_rows = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        parts = Parts(kinds, (), (full, plain), names, trees)
+        with_answers, with_rows = evaluated(school, parts, alone)
         rows = rows._replace(with_answers=with_rows.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
@@ -157,8 +164,11 @@ def decided(
         "students": tuple(one.network for kind in kinds for one in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    parts = (school.class_names, school.space, school.setting, networks, listening, report)
-    return _with_averaging(Taught(*parts, rows, school.others_fitted(report.used_members)), school)
+    others = school.others_fitted(report.used_members)
+    if NAME in report.used_members:
+        others = {NAME: joined(trees), **others}
+    found = (school.class_names, school.space, school.setting, networks, listening, report)
+    return _with_averaging(Taught(*found, rows, others), school)
 
 
 def _with_averaging(taught: Taught, school: School) -> Taught:
@@ -206,9 +216,13 @@ def _warn_of_shift(rows: Evaluated) -> None:
         )
 
 
-def students_of(school: School) -> dict[str, list[Trained]]:
-    """The students of each fold by kind, those without a teacher first."""
-    corrected = school.lessons()
+def students_of(school: School, corrected: Sequence[Lesson]) -> dict[str, list[Trained]]:
+    """The networks that learn from each fold's lessons by kind, those without a teacher first.
+
+    Args:
+        school: The rows and the gold-only networks.
+        corrected: Result of :meth:`School.lessons`.
+    """
     names, lessons = ["self-taught student", "student"], [*school.lessons(answers=False)]
     lessons += corrected
     if school.setting.debiased:
