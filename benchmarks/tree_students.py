@@ -169,12 +169,13 @@ def measured(cell: Cell, tables: Path | None) -> dict[str, Any]:
 
 
 def cells(draws: int, sets: Sequence[str] = SETS) -> list[Cell]:
-    """All cells: teachers that must help first, then those that must do no harm."""
+    """All cells: teachers that must help, then those that must do no harm, few labels first."""
+    few, many = GOLD_LABELS
     return [
         Cell(name, n, teacher, draw)
-        for teachers in (BIASED, HARMLESS)
+        for teachers, sizes in ((BIASED, GOLD_LABELS), (HARMLESS, (few,)), (HARMLESS, (many,)))
         for draw in range(draws)
-        for n in GOLD_LABELS
+        for n in sizes
         for name in sets
         for teacher in teachers
     ]

@@ -194,17 +194,13 @@ class School:
         trained = [self.networks.singles[fold], *(kind[fold] for kind in parts.students)]
         if rows is None:
             its = gold.inside(fold)
-            x, teacher_answers = gold.x[its], tuple(one.taken(its) for one in gold.answers)
-            found, numbers = [one.held_out for one in trained], self.gold_rows[its]
+            numbers, x = self.gold_rows[its], gold.x[its]
+            teacher_answers = tuple(one.taken(its) for one in gold.answers)
+            found = [one.held_out for one in trained]
         else:
-            x, teacher_answers = (
-                self.x_evaluation[rows],
-                self.answers_for(self.evaluation_rows[rows]),
-            )
-            found, numbers = (
-                [network_log_p(one.network, x) for one in trained],
-                self.evaluation_rows[rows],
-            )
+            numbers, x = self.evaluation_rows[rows], self.x_evaluation[rows]
+            teacher_answers = self.answers_for(numbers)
+            found = [network_log_p(one.network, x) for one in trained]
         cc = found[0]
         found += [ensemble_log_p(pair, x) for pair in parts.imitators]
         if parts.corrections:

@@ -183,23 +183,20 @@ class Trees:
 def joined(forests: Sequence[Trees]) -> Trees:
     """Return one forest of all trees of several fitted ones of the same setting.
 
-    Its class shares are the mean of theirs, and it adds the same vote for the class shares to it.
+    Its probabilities are the mean of theirs.
     """
     first = forests[0]
     new = Trees(first.trees, first.least_leaf, tried=first.tried, seed=first.seed)
     parts = [one._forest for one in forests if one._forest is not None]
     if len(parts) < len(forests):
         raise not_fitted(first)
-    sizes = torch.tensor([0, *(len(one.column) for one in parts)]).cumsum(0)[:-1].tolist()
-    new._forest = Forest(
-        *(
-            torch.cat([getattr(one, name) + size for one, size in zip(parts, sizes, strict=True)])
-            if name in ("roots", "left", "right")
-            else torch.cat([getattr(one, name) for one in parts])
-            for name in Forest._fields[:-1]
-        ),
-        torch.stack([one.depth for one in parts]).amax(),
-    )
+    sizes = torch.tensor([len(one.column) for one in parts])
+    starts = (sizes.cumsum(0) - sizes).tolist()
+    found = {name: torch.cat([getattr(one, name) for one in parts]) for name in Forest._fields[:-1]}
+    for name in ("roots", "left", "right"):  # node numbers
+        numbers = [getattr(one, name) + start for one, start in zip(parts, starts, strict=True)]
+        found[name] = torch.cat(numbers)
+    new._forest = Forest(**found, depth=torch.stack([one.depth for one in parts]).amax())
     prior = torch.stack([one._classes.prior for one in forests]).mean(0)
     new._classes = Classes(first._classes.present, prior)
     return new
