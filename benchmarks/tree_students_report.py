@@ -24,8 +24,8 @@ def group_of(record: Record) -> str:
     return HELPFUL if record["teacher"].startswith(("biased", "region")) else HARMFUL
 
 
-def summary(records: Sequence[Record]) -> dict[str, Any]:
-    """Differences of the cross-entropy in each cell, means of each set, and what the gate kept."""
+def summary(records: Sequence[Record], cost: Mapping[str, Any]) -> dict[str, Any]:
+    """Differences of the cross-entropy in each cell, means of each set, what was kept, and time."""
     pairs = {
         f"{one} - {other}": {
             group: difference([r for r in records if group_of(r) == group], one, other)
@@ -43,8 +43,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
             "runs": len(shuffled),
             "kept": {m: _share(shuffled, m) for m in (shuffled[0]["kept"] if shuffled else ())},
         },
-        "seconds": round(sum(r["seconds"] for r in records), 1),
-        "trees_seconds": round(sum(r["trees_seconds"] for r in records), 1),
+        "cost": dict(cost),
     }
 
 
@@ -88,6 +87,8 @@ def page(found: Mapping[str, Any]) -> str:
         _means(found, HARMFUL),
         "## Shuffled answers kept by the gate",
         _kept(found["shuffled"]),
+        "## Time",
+        _costs(found["cost"]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -128,3 +129,19 @@ def _kept(shuffled: Mapping[str, Any]) -> str:
     lines = [f"Of {shuffled['runs']} runs with shuffled answers:", ""]
     lines += ["| pool | share of runs that used the answers |", "|---|---:|"]
     return "\n".join([*lines, *(f"| {m} | {share:.1%} |" for m, share in shuffled["kept"].items())])
+
+
+def _costs(cost: Mapping[str, Mapping[str, float]]) -> str:
+    lines = [
+        "Seconds of the processor, one thread, with 1,000 gold labels, 25 columns and 3 classes:",
+        "",
+        "| answers | networks learn | trees learn too | growth | saved trees, MB |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    for n, one in cost.items():
+        before, after = one["without_trees"], one["with_trees"]
+        size = f"{one['megabytes']:.1f}"
+        lines.append(
+            f"| {int(n):,} | {before:.1f} | {after:.1f} | {after / before - 1:+.0%} | {size} |"
+        )
+    return "\n".join(lines)
