@@ -189,7 +189,7 @@ def cost(n: int) -> dict[str, float]:
     ends.append(clock())
     decided(school, students, imitators, trees, at_prediction=False)
     ends.append(clock())
-    networks, pool, growth, pool_of_all = np.diff(ends)
+    networks, pool, growth, pool_of_all = np.diff(ends).tolist()
     tensors = joined(trees).state().tensors.values()
     return {
         "without_trees": round(networks + pool, 2),

@@ -4,8 +4,10 @@
     and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative
     slope
     S⁰: like S, without a teacher: q̃ are the gold-only networks' predictions, recalibrated
+    F_k: trees that learn from what S_k learns from (:mod:`dessl.teachers.tree_student`)
     M: other models without answers, as in the default pool (:mod:`dessl.teachers.other_models`)
-    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, M (or cc, S⁰, S, q̃, M: teacher at prediction)
+    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, F, M (with the teacher at prediction time q̃
+          instead of T)
     gate: keep the pool if its cross-fitted out-of-fold CE is below that of the model without
           answers (cc, S⁰ and M pooled, or cc where it is better) by one standard error; a teacher
           at prediction time must also be better than what was kept without it
@@ -76,6 +78,7 @@ def learn_from_answers(
         out: Folder for checkpoints, used to resume training; None to keep nothing.
         models: Other models of gold labels and unlabelled rows to pool with the networks: names in
             ``dessl.teachers.KINDS``, teachers or scikit-learn classifiers; () for networks alone.
+            With ``"trees"``, trees also learn from the answers.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
