@@ -126,7 +126,7 @@ def measured(cell: Cell) -> dict[str, Any]:
     new = slice(n_test)
     default, school = without_teacher(cell._replace(teacher=""))
     school = asked(school, said[n_test:])
-    students, imitators = students_of(school), school.imitators()
+    students, imitators = students_of(school, school.lessons()), school.imitators()
     rows = school.space(x[new])
     found = {
         GOLD: ensemble_log_p([one.network for one in school.networks.singles], rows),

@@ -72,6 +72,7 @@ def test_a_student_predicts_without_its_teacher(rows: Callable) -> None:
     assert torch.allclose(found.double(), model(rows(20, 2)).exp(), rtol=0, atol=1e-6)
     assert model.taught.others
     assert set(model.taught.others) <= set(exported_members(model))
+    assert "tree student" in exported_members(model)
     alone = TaughtPredictor(model.taught.networks_alone())
     found = probabilities_of(model, networks_only=True)(rows(20, 2))
     assert torch.allclose(found.double(), alone(rows(20, 2)).exp(), rtol=0, atol=1e-6)

@@ -81,7 +81,7 @@ def test_the_verdict_on_a_teacher_better_than_the_result_names_both_accuracies()
     facts = taught_facts(
         dataclasses.replace(found, report=report), three_clouds(), command="dessl fit", seconds=1.0
     )
-    assert facts.verdict.sentence.startswith("The networks that learnt from the answers predict no")
+    assert facts.verdict.sentence.startswith("The students that learnt from the answers predict no")
     right = report.teachers[0].accuracy
     assert right is not None
     both = f"the accuracy is {right.value:.3f} for good and about 0.400 for the model without"

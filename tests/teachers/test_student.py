@@ -160,9 +160,10 @@ def test_the_models_of_the_default_pool_join_with_and_without_the_answers() -> N
     x, choice = rows()[0][600:], found.report.student
     assert loss(found.predict_log_proba(x)) < loss(taught("good").predict_log_proba(x))
     assert choice.without_loss < taught("good").report.student.without_loss
-    assert [name.split()[0] for name in choice.members[4:]] == list(DEFAULT)
-    assert not any(choice.weights_without[2:4])  # student and imitation
-    assert choice.answers_weight == pytest.approx(sum(choice.weights[2:4]))
+    assert choice.members[4] == "tree student"
+    assert [name.split()[0] for name in choice.members[5:]] == list(DEFAULT)
+    assert not any(choice.weights_without[2:5])  # student, imitation and tree student
+    assert choice.answers_weight == pytest.approx(sum(choice.weights[2:5]))
     used = {name for name, weight in zip(choice.members, choice.used, strict=True) if weight}
     assert set(found.others) >= used - set(choice.members[:4])
     assert found.report.with_answers is not None
@@ -183,7 +184,7 @@ def test_the_models_of_the_default_pool_join_with_and_without_the_answers() -> N
                 found.networks["students"][:5],
                 found.networks["students"][5:],
                 found.networks["imitators"],
-                *[()] * 5,
+                *[()] * 6,
             ],
             strict=True,
         )
@@ -193,22 +194,22 @@ def test_the_models_of_the_default_pool_join_with_and_without_the_answers() -> N
 
 
 def test_the_networks_alone_have_the_weights_of_all() -> None:
-    found, n = taught("good", at_prediction=True, models=DEFAULT), 9
+    found, n = taught("good", at_prediction=True, models=DEFAULT), 10
     for first, expected in ((0.2, (0.6, 0.0, 1.2)), (0.0, (0.0, 0.0, 1.8))):
-        weights = (first, 0.0, 0.4, *[0.0] * 4, 1.2 - first, 0.2)
+        weights = (first, 0.0, 0.4, *[0.0] * 5, 1.2 - first, 0.2)
         choice = dataclasses.replace(found.report.student, weights=weights, weights_without=weights)
-        others = dict.fromkeys(choice.members[7:], object())
+        others = dict.fromkeys(choice.members[8:], object())
         report = dataclasses.replace(found.report, student=choice)
         alone = dataclasses.replace(found, report=report, others=others).networks_alone()
         assert alone.report.student.used == pytest.approx((*expected, *[0.0] * (n - 3)))
         assert not alone.others
         assert alone.predict_log_proba(rows()[0][600:]).isfinite().all()
     nothing = dataclasses.replace(
-        choice, weights=(0.0,) * 8 + (1.0,), weights_without=(0.0,) * 8 + (1.0,)
+        choice, weights=(0.0,) * 9 + (1.0,), weights_without=(0.0,) * 9 + (1.0,)
     )
     report = dataclasses.replace(found.report, student=nothing)
     alone = dataclasses.replace(found, report=report, others=others).networks_alone()
-    assert alone.report.student.used == (1.0, *[0.0] * 8)
+    assert alone.report.student.used == (1.0, *[0.0] * 9)
 
 
 def test_an_accuracy_is_that_of_the_mean_over_the_folds() -> None:
@@ -237,7 +238,7 @@ def test_gold_rows_without_an_answer_are_evaluated_as_they_are_predicted() -> No
         gold=dataclasses.replace(gold, answers=tuple(o.taken(school_.gold_rows) for o in some)),
     )
     half = dataclasses.replace(school_, answers=some, networks=networks)
-    students = students_of(half)
+    students = students_of(half, half.lessons())
     corrections = [fold_corrections(networks, matrix=matrix) for matrix in (True, False)]
     parts = Parts(tuple(students.values()), (), corrections, (*students, "with D", "without"))
     n = len(school_.gold_rows) + len(school_.evaluation_rows)

@@ -48,7 +48,7 @@ def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
         ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain of more than 1"),  # equal
         ({"pooled_loss": 0.6}, False, "did not help, so only gold labels and unlabelled rows"),
         ({"answers_weight": 0.6}, True, "The answers help"),
-        ({"answers_weight": 0.0}, False, "The networks that learnt from the answers predict no "
+        ({"answers_weight": 0.0}, False, "The students that learnt from the answers predict no "
          "better than the other models and got no weight, so only gold labels and unlabelled rows"),
         ({"answers_weight": 1e-5}, False, "and got no weight, so only"),
         ({"answers_weight": 0.0, "alone_loss": 0.6, "alone_error": 0.02}, False,

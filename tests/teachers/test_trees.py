@@ -4,11 +4,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier
 
 from dessl.teachers import Trees
 from dessl.teachers import trees as trees_module
-from dessl.teachers.trees import ROWS_AT_ONCE, TRIED, _fitted, as_arrays, grown
+from dessl.teachers.trees import ROWS_AT_ONCE, TRIED, _fitted, as_arrays, grown, joined
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesClassifier, RandomForestClassifier])
@@ -118,3 +118,30 @@ def test_one_class_alone(blobs: Callable) -> None:
     rows = blobs()
     trees = Trees(5).fit(rows.x_l, torch.ones_like(rows.y_l), rows.x_u, 2)
     assert (trees.predict_log_proba(rows.x_new).argmax(1) == 1).all()
+
+
+def test_trees_of_probabilities_are_those_of_scikit_learn(blobs: Callable) -> None:
+    rows, g = blobs(n_l=200), torch.Generator().manual_seed(0)
+    targets = torch.rand(200, 3, generator=g).softmax(1)
+    weights = 1 + torch.rand(200, generator=g)
+    trees = Trees(20, 5, tried=64, seed=3).fit_targets(rows.x_l, targets, weights)
+    model = ExtraTreesRegressor(20, min_samples_leaf=5, max_features=1.0, random_state=3)
+    model.fit(rows.x_l.numpy(), targets.double().numpy(), weights.double().numpy())
+    votes = torch.from_numpy(model.predict(rows.x_new.numpy()))
+    prior = (weights.double() @ targets.double() + 1) / (weights.double().sum() + 3)
+    expected = (20 * votes + prior) / 21
+    assert trees.predict_log_proba(rows.x_new).exp().numpy() == pytest.approx(
+        expected.numpy(), abs=1e-7
+    )
+
+
+def test_joined_trees_have_the_mean_of_all(blobs: Callable) -> None:
+    rows = blobs(n_l=60)
+    parts = [Trees(10, seed=seed).fit(rows.x_l, rows.y_l, rows.x_u, 3) for seed in range(3)]
+    whole = joined(parts)
+    mean = torch.stack([one.predict_log_proba(rows.x_new).exp() for one in parts]).mean(0)
+    torch.testing.assert_close(whole.predict_log_proba(rows.x_new).exp(), mean)
+    again = Trees.from_state(whole.state())
+    assert torch.equal(again.predict_log_proba(rows.x_new), whole.predict_log_proba(rows.x_new))
+    with pytest.raises(RuntimeError, match="has not been fitted"):
+        joined([*parts, Trees()])

@@ -31,10 +31,12 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.other_models import OtherModels
+from dessl.teachers.rows import as_columns
 from dessl.teachers.space import Space
 from dessl.training.identity import sha256_of
 from dessl.training.progress import doing
 
+TREES = "trees"  # the family of other models whose kind also learns from the answers
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
 EVALUATED_SHARE = 0.1  # share of unlabelled rows kept out of training, for an unbiased accuracy
@@ -50,6 +52,7 @@ class Parts(NamedTuple):
     imitators: Sequence[Sequence[nn.Module]]
     corrections: Sequence[Sequence[Correction]]
     names: tuple[str, ...]
+    trees: Sequence[Teacher] = ()  # those of each fold that learnt from the answers
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,11 @@ class School:
         counts = (data.class_names, data.n_unlabelled)
         return cls(*parts, setting, seed, *counts, networks, others, out)
 
+    @property
+    def has_trees(self) -> bool:
+        """Whether trees are among the other models."""
+        return self.others is not None and TREES in self.others.families
+
     def answers_for(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
         return tuple(one.taken(rows) for one in self.answers)
@@ -187,19 +195,20 @@ class School:
         trained = [self.networks.singles[fold], *(kind[fold] for kind in parts.students)]
         if rows is None:
             its = gold.inside(fold)
-            x, teacher_answers = gold.x[its], tuple(one.taken(its) for one in gold.answers)
+            numbers, x = self.gold_rows[its], gold.x[its]
+            teacher_answers = tuple(one.taken(its) for one in gold.answers)
             found = [one.held_out for one in trained]
         else:
-            x, teacher_answers = (
-                self.x_evaluation[rows],
-                self.answers_for(self.evaluation_rows[rows]),
-            )
+            numbers, x = self.evaluation_rows[rows], self.x_evaluation[rows]
+            teacher_answers = self.answers_for(numbers)
             found = [network_log_p(one.network, x) for one in trained]
         cc = found[0]
         found += [ensemble_log_p(pair, x) for pair in parts.imitators]
         if parts.corrections:
             said = gold.log_answers_to(teacher_answers, len(x), {fold})
             found += [kind[fold](cc, said) for kind in parts.corrections]
+        if parts.trees:
+            found.append(parts.trees[fold].predict_log_proba(as_columns(self.x[numbers])))
         return torch.stack(found)
 
     def out_of_fold(self, parts: Parts) -> Tensor:

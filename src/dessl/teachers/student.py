@@ -4,8 +4,10 @@
     and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative
     slope
     S⁰: like S, without a teacher: q̃ are the gold-only networks' predictions, recalibrated
+    F_k: trees that learn from what S_k learns from (:mod:`dessl.teachers.tree_student`)
     M: other models without answers, as in the default pool (:mod:`dessl.teachers.other_models`)
-    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, M (or cc, S⁰, S, q̃, M: teacher at prediction)
+    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T, F, M (with the teacher at prediction time q̃
+          instead of T)
     gate: keep the pool if its cross-fitted out-of-fold CE is below that of the model without
           answers (cc, S⁰ and M pooled, or cc where it is better) by one standard error; a teacher
           at prediction time must also be better than what was kept without it
@@ -35,11 +37,13 @@ from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
-from dessl.teachers.fold_networks import NetworkSetting, Trained
+from dessl.teachers.fold_networks import Lesson, NetworkSetting, Trained
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student_pool import evaluated
 from dessl.teachers.taught import Evaluated, Listening, Taught
 from dessl.teachers.taught_report import Interval, TaughtReport, TeacherQuality
+from dessl.teachers.tree_student import NAME, tree_students
+from dessl.teachers.trees import Trees, joined
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
@@ -73,7 +77,7 @@ def learn_from_answers(
         out: Folder for checkpoints, used to resume training; None to keep nothing.
         models: Other models of gold labels and unlabelled rows to pool with the networks: names in
             ``dessl.teachers.KINDS``, teachers or scikit-learn classifiers; () for networks alone,
-            None for those of the default pool.
+            None for those of the default pool. With ``"trees"``, trees also learn from the answers.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -116,16 +120,19 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         at_prediction: Whether the teachers will also answer at prediction time.
     """
     with doing("students"):
-        students = students_of(school)
+        lessons = school.lessons()
+        students = students_of(school, lessons)
+        trees = tree_students(school, lessons) if school.has_trees else ()
     with doing("imitations of the teachers"):
         imitators = school.imitators()
-    return decided(school, students, imitators, at_prediction=at_prediction)
+    return decided(school, students, imitators, trees, at_prediction=at_prediction)
 
 
 def decided(
     school: School,
     students: dict[str, list[Trained]],
     imitators: Sequence[Sequence[nn.Module]],
+    trees: Sequence[Trees] = (),
     *,
     at_prediction: bool,
 ) -> Taught:
@@ -135,18 +142,20 @@ def decided(
         school: The rows, the gold-only networks and the other models.
         students: Result of :func:`students_of`.
         imitators: Networks that imitate each teacher.
+        trees: Result of :func:`dessl.teachers.tree_student.tree_students`; () for networks alone.
         at_prediction: Whether the teachers will also answer at prediction time.
     """
-    kinds = tuple(students.values())
-    names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student, rows = evaluated(school, Parts(kinds, imitators, (), names))
+    kinds, grown = tuple(students.values()), (NAME,) * bool(trees)
+    names = (*students, *(f"imitation of {one.name}" for one in school.answers), *grown)
+    student, rows = evaluated(school, Parts(kinds, imitators, (), names, trees))
     _warn_of_shift(rows)
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
-        names = (*students, "corrected answers", "corrected answers, one number")
+        names = (*students, "corrected answers", "corrected answers, one number", *grown)
         alone = rows.taught if student.kept else rows.without
-        with_answers, with_rows = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        parts = Parts(kinds, (), (full, plain), names, trees)
+        with_answers, with_rows = evaluated(school, parts, alone)
         rows = rows._replace(with_answers=with_rows.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
@@ -157,8 +166,11 @@ def decided(
         "students": tuple(one.network for kind in kinds for one in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    parts = (school.class_names, school.space, school.setting, networks, listening, report)
-    return _with_averaging(Taught(*parts, rows, school.others_fitted(report.used_members)), school)
+    others = school.others_fitted(report.used_members)
+    if NAME in report.used_members:
+        others = {NAME: joined(trees), **others}
+    found = (school.class_names, school.space, school.setting, networks, listening, report)
+    return _with_averaging(Taught(*found, rows, others), school)
 
 
 def _with_averaging(taught: Taught, school: School) -> Taught:
@@ -206,9 +218,13 @@ def _warn_of_shift(rows: Evaluated) -> None:
         )
 
 
-def students_of(school: School) -> dict[str, list[Trained]]:
-    """The students of each fold by kind, those without a teacher first."""
-    corrected = school.lessons()
+def students_of(school: School, corrected: Sequence[Lesson]) -> dict[str, list[Trained]]:
+    """The networks that learn from each fold's lessons by kind, those without a teacher first.
+
+    Args:
+        school: The rows and the gold-only networks.
+        corrected: Result of :meth:`School.lessons`.
+    """
     names, lessons = ["self-taught student", "student"], [*school.lessons(answers=False)]
     lessons += corrected
     if school.setting.debiased:

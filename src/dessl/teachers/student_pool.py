@@ -1,4 +1,4 @@
-"""Pool students, imitations and other models with the gold-only networks; gold rows decide.
+"""Pool students, imitations, trees and other models with the gold-only networks; gold rows decide.
 
     w = argmin_{w ≥ 0}  CE(softmax Σ_m w_m log p_m) + 3/n (Σw − 1)² + 0.5/n Σ_{m>0} w_m²
 
@@ -38,7 +38,7 @@ def evaluated(
 
     Args:
         school: The rows, the gold-only networks and the other models.
-        parts: The other networks of the pool.
+        parts: The other networks of the pool, and the trees that learnt from the answers.
         alone: Log-probabilities of what is kept without a teacher at prediction time, (gold and
             other rows, classes), for a pool that takes answers as input: it predicts rows without
             an answer, and the pool must be better than it.
@@ -60,12 +60,12 @@ def evaluated(
     if alone is not None:
         falls.append(losses(alone[:n], gold.y) - found[2])
     errors = [_standard_error(fall) for fall in falls]
-    members = _pools(len(networks), len(names))
-    weights = _weights(logs[:, heard], gold.y[heard], members[2], len(names))
+    members, first = _pools(len(networks), len(names)), len(networks) - bool(parts.trees)
+    weights = _weights(logs[:, heard], gold.y[heard], members[2], first)
     choice = Choice(
         members=("gold only", *parts.names, *names),
         weights=tuple(weights.tolist()),
-        weights_without=tuple(_weights(logs, gold.y, members[base], len(names)).tolist()),
+        weights_without=tuple(_weights(logs, gold.y, members[base], first).tolist()),
         gold_only_loss=float(found[0].mean()),
         without_loss=float(found[base].mean()),
         pooled_loss=float(found[2].mean()),
@@ -116,7 +116,7 @@ def _predicted(school: School, parts: Parts, networks: Tensor, heard: Tensor) ->
     drawn = torch.cat([drawn, school.others_drawn])
     at = torch.cat([gold.folds, folds])
     pools = _pools(len(networks), len(school.others_drawn))
-    every = torch.ones_like(heard)
+    every, first = torch.ones_like(heard), len(networks) - bool(parts.trees)
     found = [networks.new_zeros(len(at), gold.n_classes) for _ in pools]
     for fold, outside in enumerate(gold.others):
         _, others = school.others_out_of_fold(fold)
@@ -124,19 +124,20 @@ def _predicted(school: School, parts: Parts, networks: Tensor, heard: Tensor) ->
         rows = torch.cat([logs[:, gold.inside(fold)], drawn[:, folds == fold]], dim=1)
         for log_p, members, fitted_on in zip(found, pools, (every, every, heard), strict=True):
             own = outside[fitted_on[outside]]
-            w = _weights(logs[:, own], gold.y[own], members, len(others))
+            w = _weights(logs[:, own], gold.y[own], members, first)
             log_p[at == fold] = pooled_log_p(w, rows)
     return found
 
 
-def _weights(logs: Tensor, y: Tensor, members: Sequence[int], others: int) -> Tensor:
-    """The weights of a pool of some members, the last ``others`` being other models; 0 elsewhere.
+def _weights(logs: Tensor, y: Tensor, members: Sequence[int], first: int) -> Tensor:
+    """The weights of a pool of some members, of which those from ``first`` on are no networks.
 
-    Without rows to fit them on, the first member alone has a weight, of 1.
+    All others are 0. Without rows to fit them on, the first member alone has a weight, of 1.
     """
     found = torch.zeros(len(logs), dtype=torch.float64)
     found[0] = 1.0
     if len(members) > 1 and len(y):
+        others = sum(member >= first for member in members)
         found[list(members)] = pool_weights(logs[list(members)], y, others)
     return found
 
@@ -156,13 +157,13 @@ def pool_weights(logs: Tensor, y: Tensor, others: int = 0) -> Tensor:
     """Return the pool's weights, (members,), float64; the first member is the complete case.
 
     w ≥ 0 minimises  mean CE(softmax Σ w_m log p_m) + 3/n (Σ w − 1)² + 0.5/n Σ_{m>0} w_m².
-    Other models are calibrated, T log p_m, and penalised as in :mod:`dessl.teachers.pool`; their
-    weight is w T.
+    Trees and other models are calibrated, T log p_m, and penalised as in
+    :mod:`dessl.teachers.pool`; their weight is w T.
 
     Args:
         logs: Out-of-fold log-probabilities, (members, n, classes).
         y: Gold labels, (n,).
-        others: Number of other models, which are the last members.
+        others: Number of members that are no networks, which are the last ones.
     """
     n, start = len(y), np.eye(len(logs))[0]
     first = len(logs) - others

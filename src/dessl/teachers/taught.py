@@ -70,7 +70,7 @@ class Taught:
         listening: The parts that use answers at prediction time; None if not requested.
         report: The findings and the decision.
         evaluated: Evaluation rows for reports; None after loading.
-        others: The other models with a weight in what was kept, by name.
+        others: The tree student and the other models with a weight in what was kept, by name.
     """
 
     class_names: tuple[str, ...]

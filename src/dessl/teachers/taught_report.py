@@ -221,7 +221,7 @@ class Choice:
         if self.alone_loss is not None:
             return "The answers got no weight"
         return (
-            "The networks that learnt from the answers predict no better than the other models and "
+            "The students that learnt from the answers predict no better than the other models and "
             "got no weight"
         )
 

@@ -129,6 +129,29 @@ class Trees:
         self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
+    def fit_targets(self, x: Tensor, targets: Tensor, weights: Tensor) -> Self:
+        """Grow the trees on probabilities instead of labels: a leaf has the mean of its rows.
+
+        Args:
+            x: (n, d) rows.
+            targets: (n, n_classes) probabilities.
+            weights: (n,) how much each row counts.
+
+        >>> x, q = torch.arange(8.0)[:, None], torch.tensor([[0.9, 0.1], [0.2, 0.8]])
+        >>> trees = Trees(seed=0).fit_targets(x, q.repeat_interleave(4, 0), torch.ones(8))
+        >>> trees.predict_log_proba(torch.tensor([[0.0], [7.0]])).argmax(1).tolist()
+        [0, 1]
+        """
+        columns = checked_columns("x", x).float().contiguous().numpy()
+        q, counts = targets.double(), weights.double()
+        shape = (self.trees, self.least_leaf, self.tried)
+        self._forest = as_arrays(
+            grown_on_targets(columns, q.numpy(), counts.numpy(), *shape, seed=self.seed)
+        )
+        prior = (counts @ q + 1) / (counts.sum() + q.shape[1])
+        self._classes = Classes(torch.arange(q.shape[1]), prior)
+        return self
+
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, n_classes)."""
         if self._forest is None:
@@ -155,6 +178,28 @@ class Trees:
         new._forest = _checked_forest(taken_from(state.tensors, "forest", Forest))
         new._classes = taken_from(state.tensors, "classes", Classes)
         return new
+
+
+def joined(forests: Sequence[Trees]) -> Trees:
+    """Return one forest of all trees of several fitted ones of the same setting.
+
+    Its probabilities are the mean of theirs.
+    """
+    first = forests[0]
+    new = Trees(first.trees, first.least_leaf, tried=first.tried, seed=first.seed)
+    parts = [one._forest for one in forests if one._forest is not None]
+    if len(parts) < len(forests):
+        raise not_fitted(first)
+    sizes = torch.tensor([len(one.column) for one in parts])
+    starts = (sizes.cumsum(0) - sizes).tolist()
+    found = {name: torch.cat([getattr(one, name) for one in parts]) for name in Forest._fields[:-1]}
+    for name in ("roots", "left", "right"):  # node numbers
+        numbers = [getattr(one, name) + start for one, start in zip(parts, starts, strict=True)]
+        found[name] = torch.cat(numbers)
+    new._forest = Forest(**found, depth=torch.stack([one.depth for one in parts]).amax())
+    prior = torch.stack([one._classes.prior for one in forests]).mean(0)
+    new._classes = Classes(first._classes.present, prior)
+    return new
 
 
 def _checked_forest(forest: Forest) -> Forest:
@@ -194,14 +239,55 @@ def grown(
         seed: Seed of the forest.
         weights: (n,) how much each row counts.
     """
-    columns = int(np.sqrt(x.shape[1])) if tried is None else min(tried, x.shape[1])
-    draws = np.random.RandomState(seed)  # the forest draws its trees' seeds from it
-    seeds = [draws.randint(np.iinfo(np.int32).max) for _ in range(trees)]
-    parts = (x, y, weights, least_leaf, max(1, columns))
+    seeds = _seeds(trees, seed)
+    parts = (x, y, weights, least_leaf, _columns_tried(x, tried))
     try:
         return _built(*parts, seeds)
     except (ImportError, AttributeError, TypeError):  # these parts of scikit-learn are not public
         return _fitted(*parts, seeds)
+
+
+def _columns_tried(x: NDArray[np.float32], tried: int | None) -> int:
+    return max(1, int(np.sqrt(x.shape[1])) if tried is None else min(tried, x.shape[1]))
+
+
+def _seeds(trees: int, seed: int) -> list[int]:
+    draws = np.random.RandomState(seed)  # the forest draws its trees' seeds from it
+    return [draws.randint(np.iinfo(np.int32).max) for _ in range(trees)]
+
+
+def grown_on_targets(
+    x: NDArray[np.float32],
+    targets: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    trees: int,
+    least_leaf: int,
+    tried: int | None = None,
+    *,
+    seed: int,
+) -> list[Any]:
+    """Return the trees of scikit-learn's ``ExtraTreesRegressor`` on probabilities.
+
+    Args:
+        x: (n, d).
+        targets: (n, classes) probabilities.
+        weights: (n,) how much each row counts.
+        trees: Number of trees.
+        least_leaf: Minimum number of rows in a leaf.
+        tried: Most columns tried at a split; None for the root of their number.
+        seed: Seed of the forest.
+    """
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeRegressor
+
+    columns, q = _columns_tried(x, tried), np.ascontiguousarray(targets)
+    with config_context(skip_parameter_validation=True):
+        return [
+            ExtraTreeRegressor(min_samples_leaf=least_leaf, max_features=columns, random_state=own)
+            .fit(x, q, weights, check_input=False)
+            .tree_
+            for own in _seeds(trees, seed)
+        ]
 
 
 def _built(
@@ -267,7 +353,8 @@ def as_arrays(trees: Sequence[Any]) -> Forest:
         for side in ("children_left", "children_right")
     )
     leaf = np.concatenate([tree.children_left < 0 for tree in trees])
-    shares = np.concatenate([tree.value[:, 0] for tree in trees])
+    # A classifier's values are (nodes, 1, classes), a regression's (nodes, classes, 1).
+    shares = np.concatenate([tree.value.reshape(tree.node_count, -1) for tree in trees])
     arrays = (
         roots,
         np.where(leaf, 0, np.concatenate([tree.feature for tree in trees])),
