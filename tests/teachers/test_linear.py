@@ -50,3 +50,46 @@ def test_weights_are_where_the_penalised_loss_is_flat(blobs: Callable, n_classes
     if n_classes == 2:  # along the one direction there is
         gradient = gradient[:, 1] - gradient[:, 0]
     assert float(gradient.abs().max()) < 2e-3
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_more_columns_than_rows_it_is_scikit_learns(n_classes: int, weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(40, 120, generator=generator).double()
+    y = torch.arange(40) % n_classes
+    each = torch.rand(40, generator=generator).double() + 0.5 if weighted else None
+    peer = LogisticRegression(C=0.02, tol=1e-10, max_iter=5000)
+    peer.fit(z.numpy(), y.numpy(), None if each is None else each.numpy())
+    found = logistic_weights(z, y, 0.02, each)
+    odds = (z @ found[:-1] + found[-1]).log_softmax(1)
+    assert odds.numpy() == pytest.approx(peer.predict_log_proba(z.numpy()), abs=1e-4)
+
+
+def test_all_columns_say_what_components_leave_out() -> None:
+    """One of 200 columns of equal variance: the 50 components hold a quarter of it."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1500, 200, generator=generator)
+    y = (x[:, 7] > 0).long()
+    right = {}
+    for whole in (False, True):
+        linear = Linear(3.0, whole=whole).fit(x[:300], y[:300], x[300:1000], 2)
+        right[whole] = float(
+            (linear.predict_log_proba(x[1000:]).argmax(1) == y[1000:]).float().mean()
+        )
+        again = Linear.from_state(linear.state())
+        assert (again.name, again.whole) == (linear.name, whole)
+        assert torch.equal(again.predict_log_proba(x), linear.predict_log_proba(x))
+    assert right[True] > right[False] + 0.1
+
+
+def test_the_strength_on_all_columns_does_not_depend_on_their_number() -> None:
+    """Every column four times as a column: |z|² is four times as large, and nothing changes."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(80, 30, generator=generator)
+    y = (x[:, 0] > 0).long()
+    one, four = (
+        Linear(3.0, whole=True).fit(rows, y, rows[:0], 2).predict_log_proba(rows)
+        for rows in (x, x.repeat(1, 4))
+    )
+    torch.testing.assert_close(one, four, atol=1e-3, rtol=1e-3)

@@ -12,13 +12,14 @@ from dessl.teachers.classifiers import FromClassifier
 from dessl.teachers.gaussians import COVARIANCES, MASSES, Gaussians
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS, Graph, SharedEdges
 from dessl.teachers.kernel import KERNELS, Kernel
-from dessl.teachers.linear import STRENGTHS, Linear
+from dessl.teachers.linear import STRENGTHS, WHOLE_STRENGTHS, Linear
 from dessl.teachers.space import Space, left_out
 from dessl.teachers.sparse import SHARES, Sparse
 from dessl.teachers.trees import TRIED, Trees
 
 DEFAULT = ("graph", "linear", "trees", "kernel", "gaussians")
 WITH_SPARSE = (*DEFAULT, "sparse")
+MOST_ENTRIES = 2**20  # of labelled rows, for a regression on all columns: some seconds
 MOST_LEFT_OUT = 0.25  # of the variance; components of pixels leave out less
 KINDS: dict[str, type[Saveable]] = {
     "graph": Graph, "linear": Linear, "trees": Trees, "kernel": Kernel, "gaussians": Gaussians,
@@ -40,19 +41,24 @@ def default_teachers(x: Tensor) -> tuple[str, ...]:
     return WITH_SPARSE if x.ndim == 2 and left_out(x) > MOST_LEFT_OUT else DEFAULT
 
 
-def family(name: str, space: Space, seed: int) -> list[Teacher]:
+def family(name: str, space: Space, seed: int, n_labelled: int = 0) -> list[Teacher]:
     """Return the candidates of a built-in teacher, not fitted.
 
     Args:
         name: One of ``KINDS``.
         space: The space in which distances and slopes are measured.
         seed: Seed of the trees.
+        n_labelled: Number of labelled rows: with too many, a regression on all of many columns
+            would take too long.
     """
     if name == "graph":
         edges = SharedEdges(space)
         return [Graph(alpha, s, edges=edges) for alpha in ALPHAS for s in SMOOTHINGS]
     if name == "linear":
-        return [Linear(strength, space=space) for strength in STRENGTHS]
+        found: list[Teacher] = [Linear(strength, space=space) for strength in STRENGTHS]
+        if len(space.directions.T) and n_labelled * len(space.mean) <= MOST_ENTRIES:
+            found += [Linear(strength, space=space, whole=True) for strength in WHOLE_STRENGTHS]
+        return found
     if name == "sparse":
         return [Sparse(share, space=space) for share in SHARES]
     if name == "kernel":
@@ -66,19 +72,22 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
     raise _unknown(name)
 
 
-def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[str, list[Teacher]]:
+def named_families(
+    teachers: Sequence[object], space: Space, seed: int, n_labelled: int = 0
+) -> dict[str, list[Teacher]]:
     """Return the candidates of each requested teacher.
 
     Args:
         teachers: Names in ``KINDS``, teachers, or scikit-learn classifiers.
         space: Same as in :func:`family`.
         seed: Same as in :func:`family`.
+        n_labelled: Same as in :func:`family`.
     """
     check_teachers(teachers)
     families: dict[str, list[Teacher]] = {}
     for teacher in teachers:
         if isinstance(teacher, str):
-            families[teacher] = family(teacher, space, seed)
+            families[teacher] = family(teacher, space, seed, n_labelled)
         else:
             own = _own(teacher)
             families[own.name] = [own]

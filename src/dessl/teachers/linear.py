@@ -1,6 +1,9 @@
 """Linear: multinomial logistic regression on the columns of a Space; trained on labelled rows only.
 
-min  C Σ CE(softmax(z B + b), y) + ½ |B|²
+    min  C Σ CE(softmax(z B + b), y) + ½ |B|²
+
+z are the coordinates of the space: of many columns, their principal components. Or they are all
+columns, scaled: more to learn, but nothing is left out.
 """
 
 from typing import Any, Self
@@ -25,6 +28,7 @@ from dessl.teachers.space import Space
 from dessl.training.threads import one_thread
 
 STRENGTHS = (0.03, 1.0)
+WHOLE_STRENGTHS = (3.0, 30.0)  # on all columns
 LEAST_PENALTY = 1e-9  # relative to the largest curvature, for equal columns
 
 
@@ -34,6 +38,9 @@ class Linear:
     Args:
         strength: C; larger values fit the labels more closely.
         space: The space of the columns; by default learnt from the rows of ``fit``.
+        whole: Whether to use all columns instead of the space's principal components. The strength
+            is then divided by the mean of |z|² over labelled rows, so that it means the same for
+            any number of columns.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     >>> linear = Linear(1.0).fit(x, torch.tensor([0, 0, 1, 1]), x[:0], 2)
@@ -43,9 +50,12 @@ class Linear:
 
     uses_unlabelled = False
 
-    def __init__(self, strength: float = 1.0, *, space: Space | None = None) -> None:
+    def __init__(
+        self, strength: float = 1.0, *, space: Space | None = None, whole: bool = False
+    ) -> None:
         self.strength = _checks.number("strength", strength, low=0, open_low=True)
-        self.name = f"linear C={strength:g}"
+        self.whole = _checks.true_or_false("whole", whole)
+        self.name = f"linear{', all columns' * whole} C={strength:g}"
         self._given = space
         self._space: Space | None = None
 
@@ -59,9 +69,13 @@ class Linear:
     ) -> Self:
         """Fit on labelled rows, in the space of all rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
-        self._space = self._given or Space.of(rows.x_l, rows.x_u)
+        space = self._given or Space.of(rows.x_l, rows.x_u)
+        self._space = space.of_columns() if self.whole else space
         z = self._space(rows.x_l).double()
-        self._weights = logistic_weights(z, rows.y_l, self.strength, rows.weights)
+        strength = self.strength
+        if self.whole:
+            strength /= max(float(z.square().sum(1).mean()), LEAST_PENALTY)
+        self._weights = logistic_weights(z, rows.y_l, strength, rows.weights)
         self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
         return self
 
@@ -77,12 +91,13 @@ class Linear:
         if self._space is None:
             raise not_fitted(self)
         tensors = under("space", self._space) | under("classes", self._classes)
-        return State(tensors | {"weights": self._weights}, {"strength": self.strength})
+        settings = {"strength": self.strength, "whole": self.whole}
+        return State(tensors | {"weights": self._weights}, settings)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild a fitted regression."""
-        new = cls(float(state.settings["strength"]))
+        new = cls(float(state.settings["strength"]), whole=bool(state.settings.get("whole")))
         new._space = taken_from(state.tensors, "space", Space)
         new._classes = taken_from(state.tensors, "classes", Classes)
         new._weights = state.tensors["weights"]
@@ -99,6 +114,8 @@ def logistic_weights(
     With A = (z, 1), c the largest curvature of the loss in a score (½, or ¼ of two classes) and
     RRᵀ = c AᵀA + I/C (no penalty in the intercept's place), the weights are sought as R^−ᵀ b: there
     the curvature is at most 1, and with the scores S = A R^−ᵀ b the penalty is |b|² − c |S|².
+    With more columns than rows, z = KQᵀ with orthonormal Q (d, n): the slopes lie in its span, and
+    are those of K times Q.
 
     Args:
         z: float64 (n, d).
@@ -109,6 +126,10 @@ def logistic_weights(
     present, number = torch.unique(y, return_inverse=True)
     if len(present) < 2:
         return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
+    if z.shape[1] > len(z):
+        span, turned = torch.linalg.qr(z.T)
+        found = logistic_weights(turned.T.contiguous(), y, strength, weights)
+        return torch.cat([span @ found[:-1], found[-1:]])
     with one_thread():  # for matrices this small, a second thread only waits
         if len(present) > 2:
             return _least_loss(z, one_hot(number).double(), strength, 0.5, weights)

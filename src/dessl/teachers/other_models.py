@@ -63,7 +63,7 @@ class OtherModels:
         gold = data.labelled_rows
         x, y = as_columns(data.x[gold]), data.y[gold]
         x_u = SomeRows(data.x, unlabelled, as_columns)
-        families = named_families(models, space, seed)
+        families = named_families(models, space, seed, len(y))
         scores = {
             family: each_out_of_fold(each, x, y, x_u, folds, data.n_classes)
             for family, each in families.items()

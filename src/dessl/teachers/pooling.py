@@ -141,7 +141,7 @@ def pooled(
         space, rows = Space.unchanged(rows.x.shape[1]), rows.gathered()
     else:
         space = Space.of(rows.x, rows.x_u)
-    families = named_families(teachers, space, seed)
+    families = named_families(teachers, space, seed, len(rows.y))
     scores = _scores(families, rows, rows.x_u)
     without = _without_unlabelled(families, scores, rows)
     y, counts, labels = rows.y[evaluated], rows.counts(evaluated), rows.labels(evaluated)

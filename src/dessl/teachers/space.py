@@ -58,6 +58,10 @@ class Space(NamedTuple):
         """Return the space of columns that have meaningful distances already."""
         return cls(torch.zeros(columns), torch.ones(columns), torch.empty(columns, 0))
 
+    def of_columns(self) -> Self:
+        """Return the space of the scaled columns themselves, without principal components."""
+        return self._replace(directions=self.directions[:, :0])
+
     def __call__(self, x: Tensor | SomeRows) -> Tensor:
         """Return rows (n, d) in this space, float32, on their own device; a block at a time."""
         mean, scale, directions = (part.to(x.device) for part in self)

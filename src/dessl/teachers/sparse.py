@@ -76,7 +76,7 @@ class Sparse:
         """Fit on labelled rows, with the scale of all rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes, weights)
         space = self._given or Space.of(rows.x_l, rows.x_u)
-        self._space = space._replace(directions=space.directions[:, :0])
+        self._space = space.of_columns()
         z = self._space(rows.x_l).double()
         self._weights = sparse_weights(z, rows.y_l, self.share, rows.weights)
         self._classes = Classes.of(rows.y_l, n_classes, rows.weights)
