@@ -63,7 +63,8 @@ def test_differences_are_paired(script: Script) -> None:
         {
             "set": "few", "labels": 100, "draw": draw, "machine": {"cpu": "some", "torch": "2"},
             "methods": {method: scores(0.5 + draw) for method in made.METHODS} | {
-                made.WITH: scores(0.4 + draw + 0.01 * (draw % 2), 1.1)
+                made.WITH: scores(0.4 + draw + 0.01 * (draw % 2), 1.1),
+                made.COMPONENTS: scores(0.6 + draw),
             },
         }
         for draw in range(4)
@@ -73,6 +74,8 @@ def test_differences_are_paired(script: Script) -> None:
     row = f"| few | 100 | 4 | 1.905 | 2.000 | 2.000 | 2.000 | 2.000 | {less} | {less} | {less} |"
     assert f"{row} 1.10 |" in text
     assert "Significantly lower than without: 1 of 1; higher: 0." in text
+    last = "| few | seen | 100 | 4 | 2.000 | 2.100 | 2.000 | -0.100 ± 0.000 | +0.000 ± 0.000 |"
+    assert text.endswith(f"{last}\n")
 
 
 @pytest.mark.slow

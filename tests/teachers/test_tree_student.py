@@ -57,6 +57,16 @@ def test_shuffled_answers_are_not_learnt() -> None:
     assert NAME not in found.others
 
 
+def test_a_fold_may_have_no_unlabelled_row_to_predict() -> None:
+    """Of 12 unlabelled rows, one is kept out of training: four of five folds predict none."""
+    x, y = squares()
+    few = SemiData(x[:72], torch.where(torch.arange(72) < 60, y[:72], -1))
+    found = learn_from_answers(few, y[:72], setting=SHORT, models=("trees",))
+    assert NAME in found.report.student.members
+    assert found.evaluated is not None
+    assert bool(torch.isfinite(found.evaluated.taught).all())
+
+
 def test_trees_of_a_fold_grow_on_its_lesson() -> None:
     """Against a forest grown on the rows, targets and weights that the docstring names."""
     one = school("good", "trees")

@@ -208,7 +208,9 @@ class School:
             said = gold.log_answers_to(teacher_answers, len(x), {fold})
             found += [kind[fold](cc, said) for kind in parts.corrections]
         if parts.trees:
-            found.append(parts.trees[fold].predict_log_proba(as_columns(self.x[numbers])))
+            columns = as_columns(self.x[numbers])
+            grown = parts.trees[fold].predict_log_proba(columns) if len(columns) else cc
+            found.append(grown)
         return torch.stack(found)
 
     def out_of_fold(self, parts: Parts) -> Tensor:
