@@ -66,7 +66,7 @@ class Combine(Surrogate):
         self.weights = tuple(_checks.number("weights", weight, low=0.0) for weight in weights)
         self._views = (1,) * len(surrogates)
         self.shares: Tensor
-        self.register_buffer("shares", torch.ones(len(surrogates)))
+        self.register_buffer("shares", torch.ones(len(surrogates)), persistent=False)
 
     @property
     def bounded_up_to(self) -> float:  # type: ignore[override]

@@ -63,8 +63,11 @@ class Event:
     lams: list[float] | None = None
 
     def as_line(self) -> str:
-        """Return one line of JSON; NaN is written as null."""
-        return json.dumps(finite(dataclasses.asdict(self)), allow_nan=False) + "\n"
+        """Return one line of JSON; NaN is written as null, and ``lams`` only if there are any."""
+        values = dataclasses.asdict(self)
+        if self.lams is None:
+            del values["lams"]
+        return json.dumps(finite(values), allow_nan=False) + "\n"
 
 
 Callback: TypeAlias = Callable[[Event], None]

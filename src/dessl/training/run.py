@@ -1,7 +1,7 @@
 """Run: all that changes between the first step of a training and its last."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,12 @@ class Run(Trainable):
         peak = self.plan.lam_at(step, self.steps)
         return min(max(self.online_lams), peak) if self.plan.online else peak
 
+    def _use_lams(self, lams: Sequence[float]) -> None:
+        """Use these λ, one for each part of H, in the next steps."""
+        self.online_lams = list(lams)
+        if largest := max(lams):
+            self.step.surrogate.set_shares([lam / largest for lam in lams])
+
     def _lams_at(self, step: int) -> list[float] | None:
         """λ of each part of H in a step, if there are several and λ is online."""
         if not self.plan.online or len(self.online_lams) == 1:
@@ -172,9 +178,7 @@ class Run(Trainable):
         if self.plan.online:
             lams = next_lams(self.online_lams, step.model, step.surrogate, self.data, self.plan)
             divide_again(step.model)
-            self.online_lams = from_first(lambda: lams)
-            if largest := max(self.online_lams):
-                step.surrogate.set_shares([lam / largest for lam in self.online_lams])
+            self._use_lams(from_first(lambda: lams))
         if len(self.member.history) == 1 and (
             said := always_zero(event, step.surrogate, self.plan)
         ):
@@ -244,7 +248,7 @@ class Run(Trainable):
         if self.stored is not None:
             self.stored.load_state_dict(state["stored"])
         if self.plan.online:
-            self.online_lams = list(state["online_lams"])
+            self._use_lams(state["online_lams"])
 
     def _gathered(self, saved: Checkpoint) -> Checkpoint:
         """The checkpoint with its shards read, sharded or whole, as the model needs them."""
