@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.surrogates.passes import evaluated, side_pass
+from dessl.surrogates import ICT, Combine, FixMatch, MeanTeacher, Smooth, Surrogate
+from dessl.surrogates.passes import evaluated, side_pass, slow_statistics
 from dessl.surrogates.smooth import SmoothedModel, smoothed
 
 
@@ -96,3 +97,30 @@ def test_smoothed_models_and_plain_functions_do_as_before() -> None:
     assert torch.equal(evaluated(SmoothedModel(model, 0.1))(X), expected)
     x = X.clone().requires_grad_()
     assert not evaluated(lambda rows: 2 * rows)(x).requires_grad
+
+
+def test_slow_batch_statistics_are_named_where_targets_depend_on_them() -> None:
+    slow, quick = (nn.Sequential(nn.BatchNorm2d(3, momentum=m)) for m in (0.001, 0.1))
+    apart = FixMatch(targets="apart")
+    found = slow_statistics(slow, apart)
+    assert found is not None
+    assert "momentum of 0.001" in found
+    assert "targets='joint'" in found
+    assert slow_statistics(quick, apart) is None
+    assert slow_statistics(nn.Linear(2, 2), apart) is None
+    assert slow_statistics(nn.BatchNorm2d(3, 0.001, track_running_stats=False), apart) is None
+    assert slow_statistics(slow, FixMatch(targets="joint")) is None
+    cumulative = nn.BatchNorm2d(3, momentum=None)  # the mean since the first step
+    assert "momentum of 0," in (slow_statistics(cumulative, Smooth(apart, epsilon=0.1)) or "")
+
+
+@pytest.mark.parametrize("surrogate", [MeanTeacher(), ICT()])
+def test_slow_batch_statistics_are_named_for_averaged_teachers(surrogate: Surrogate) -> None:
+    slow, quick = (nn.Sequential(nn.BatchNorm2d(3, momentum=m)) for m in (0.01, 0.1))
+    found = slow_statistics(slow, surrogate)
+    assert found is not None
+    assert "momentum of 0.01," in found
+    assert "targets='joint'" not in found
+    both = Combine([FixMatch(targets="apart"), surrogate])
+    assert "targets='joint'" not in (slow_statistics(slow, both) or "")
+    assert slow_statistics(quick, surrogate) is None

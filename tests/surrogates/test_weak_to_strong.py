@@ -15,12 +15,10 @@ from dessl.surrogates import (
     FlexMatch,
     FreeMatch,
     Rows,
-    Smooth,
     SoftMatch,
     Surrogate,
     WeakToStrong,
 )
-from dessl.surrogates.weak_to_strong import slow_statistics
 
 FAMILY = [UDA, FixMatch, FixMatchStar, FlexMatch, FreeMatch, SoftMatch]
 HARD = [FixMatch, FlexMatch, FreeMatch, SoftMatch]
@@ -187,18 +185,3 @@ def test_views_and_counts_of_other_sizes_are_refused() -> None:
     same = Square(weak=lambda x, g: x, strong=lambda x, g: x, targets="apart")
     with pytest.raises(ValueError, match="n_labelled must be at most the 30 rows; got 31"):
         same.step_scores(identity, rows_of(LOGITS), 31)
-
-
-def test_slow_batch_statistics_are_named_where_targets_depend_on_them() -> None:
-    slow, quick = (nn.Sequential(nn.BatchNorm2d(3, momentum=m)) for m in (0.001, 0.1))
-    apart = Square(targets="apart")
-    found = slow_statistics(slow, apart)
-    assert found is not None
-    assert "momentum of 0.001" in found
-    assert "targets='joint'" in found
-    assert slow_statistics(quick, apart) is None
-    assert slow_statistics(nn.Linear(2, 2), apart) is None
-    assert slow_statistics(nn.BatchNorm2d(3, 0.001, track_running_stats=False), apart) is None
-    assert slow_statistics(slow, Square(targets="joint")) is None
-    cumulative = nn.BatchNorm2d(3, momentum=None)  # the mean since the first step
-    assert "momentum of 0," in (slow_statistics(cumulative, Smooth(apart, epsilon=0.1)) or "")

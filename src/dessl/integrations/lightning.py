@@ -22,8 +22,8 @@ from dessl.objective import RiskKind
 from dessl.risk import RISKS, Bound, On, Risk
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_from
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
+from dessl.surrogates.passes import slow_statistics
 from dessl.surrogates.state import device_of
-from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.guard import (
     DivergenceError,
     check_classes,

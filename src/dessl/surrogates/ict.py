@@ -47,6 +47,7 @@ class ICT(Surrogate):
     bounded_up_to = math.inf
     adds_to_rows = True
     rarely_zero = True
+    evaluates_targets = True
 
     def __init__(
         self,

@@ -37,6 +37,7 @@ class MeanTeacher(Surrogate):
 
     bounded_up_to = math.inf
     rarely_zero = True
+    evaluates_targets = True
 
     def __init__(self, *, view: View = jittered_view, decay: float = 0.999, seed: int = 0) -> None:
         super().__init__(seed=seed)

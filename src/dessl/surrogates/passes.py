@@ -1,11 +1,16 @@
-"""Other passes through a model: one that changes no buffers, and one in evaluation mode."""
+"""Other passes through a model: one that changes no buffers, and one in evaluation mode.
+
+Evaluation mode asks that BatchNorm follows the weights, so its check is here too.
+"""
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from dessl.surrogates.base import Model
+from dessl.surrogates.base import Model, Surrogate
 from dessl.surrogates.smooth import SmoothedModel
+
+LEAST_MOMENTUM = 0.05  # of BatchNorm, for targets in evaluation mode
 
 
 def side_pass(model: Model) -> Model:
@@ -64,3 +69,31 @@ def evaluated(model: Model) -> Model:
         return logits
 
     return call
+
+
+def slow_statistics(model: nn.Module, surrogate: Surrogate) -> str | None:
+    """A warning if BatchNorm lags behind the weights and targets depend on it, or None.
+
+    In evaluation mode BatchNorm uses running statistics. With FixMatch's momentum of 0.001 they
+    remember about 1,000 steps: in the first hundreds a wide ResNet then gives nearly all rows one
+    class with a confidence near 1 (``benchmarks/batch_memory.py``), and learns it.
+
+    >>> from dessl.surrogates import FixMatch, MeanTeacher
+    >>> slow = nn.BatchNorm1d(2, momentum=0.001)
+    >>> slow_statistics(slow, MeanTeacher())[:34]
+    'BatchNorm has a momentum of 0.001,'
+    >>> slow_statistics(slow, FixMatch(targets="joint"))
+    """
+    parts = [part for part in surrogate.parts() if part.evaluates_targets]
+    if not parts:
+        return None
+    norms = (m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
+    momenta = [norm.momentum or 0.0 for norm in norms if norm.track_running_stats]
+    if not momenta or min(momenta) >= LEAST_MOMENTUM:
+        return None
+    joint = ", or pass targets='joint'" if all(hasattr(part, "targets") for part in parts) else ""
+    return (
+        f"BatchNorm has a momentum of {min(momenta):g}, so its running statistics lag far behind "
+        "the weights, and targets that are predicted with them, in evaluation mode, can collapse "
+        f"to one class. Build the model with momentum=0.1 (wide ResNets: bn_momentum=0.1){joint}."
+    )

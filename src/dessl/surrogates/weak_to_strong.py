@@ -4,7 +4,7 @@ from abc import abstractmethod
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
@@ -12,7 +12,6 @@ from dessl.surrogates.passes import evaluated
 from dessl.surrogates.views import joint_logits, row_logits, strong_view, weak_view
 
 Targets = Literal["joint", "apart"]
-LEAST_MOMENTUM = 0.05  # of BatchNorm, for targets in evaluation mode
 
 
 class WeakToStrong(Surrogate):
@@ -46,6 +45,7 @@ class WeakToStrong(Surrogate):
         self.strong = strong
         _checks.one_of("targets", targets, ("joint", "apart"))
         self.targets = targets
+        self.evaluates_targets = targets == "apart"
 
     @abstractmethod
     def h(self, weak: Tensor, strong: Tensor) -> Tensor:
@@ -94,30 +94,3 @@ class WeakToStrong(Surrogate):
         taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(self.h(target, taught[n_loss:]), torch.stack([weak_logits, taught[n_loss:]]))
-
-
-def slow_statistics(model: nn.Module, surrogate: Surrogate) -> str | None:
-    """A warning if BatchNorm lags behind the weights and pseudo-labels depend on it, or None.
-
-    In evaluation mode BatchNorm uses running statistics. With FixMatch's momentum of 0.001 they
-    remember about 1,000 steps: in the first hundreds a wide ResNet then gives nearly all rows one
-    class with a confidence near 1 (``benchmarks/batch_memory.py``), and learns it.
-
-    >>> from dessl.surrogates import FixMatch
-    >>> slow = nn.BatchNorm1d(2, momentum=0.001)
-    >>> slow_statistics(slow, FixMatch(targets="apart"))[:34]
-    'BatchNorm has a momentum of 0.001,'
-    >>> slow_statistics(slow, FixMatch(targets="joint"))
-    """
-    if not any(getattr(part, "targets", "joint") == "apart" for part in surrogate.parts()):
-        return None
-    norms = (m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
-    momenta = [norm.momentum or 0.0 for norm in norms if norm.track_running_stats]
-    if not momenta or min(momenta) >= LEAST_MOMENTUM:
-        return None
-    return (
-        f"BatchNorm has a momentum of {min(momenta):g}, so its running statistics lag far behind "
-        "the weights, and pseudo-labels computed from them (targets='apart') can collapse to one "
-        "class. Build the model with momentum=0.1 (wide ResNets: bn_momentum=0.1), or pass "
-        "targets='joint'."
-    )

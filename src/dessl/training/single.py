@@ -16,7 +16,7 @@ from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked, seed_generators
 from dessl.surrogates.codes import noise_on_codes
-from dessl.surrogates.weak_to_strong import slow_statistics
+from dessl.surrogates.passes import slow_statistics
 from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import Callback, TrainResult, checked_callbacks
