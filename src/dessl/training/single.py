@@ -123,6 +123,7 @@ def train(
             )
         finally:
             restore_norms(run.norms)
+            surrogate.set_shares([1.0] * len(surrogate.separate_bounds))  # another run has its own
         return run.result()
 
 
