@@ -20,10 +20,7 @@ from dessl.surrogates.weak_to_strong import slow_statistics
 from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import Callback, TrainResult, checked_callbacks
-from dessl.training.model_state import (
-    check_all_in_tensors,
-    check_initialised,
-)
+from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.online import linear_layers
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import rank
