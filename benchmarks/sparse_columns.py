@@ -187,7 +187,10 @@ def ours(task: Task) -> dict[str, Answer]:
 def _seconds_of_sparse(task: Task) -> float:
     """Processor seconds of the member: the predictions out of fold, and one fit to all labels."""
     x, y, rest = (torch.from_numpy(part) for part in (task.x, task.y, task.x_unlabelled))
-    candidates, folds = family("sparse", Space.of(x, rest), 0), stratified_folds(y, folds=FOLDS)
+    candidates, folds = (
+        family("sparse", Space.of(x, rest), 0, len(y)),
+        stratified_folds(y, folds=FOLDS),
+    )
     began = time.process_time()
     for candidate in candidates:
         out_of_fold(candidate, x, y, x[:0], folds, task.n_classes)

@@ -206,7 +206,7 @@ def pooled() -> SavedModel:
     data = SemiData(x, torch.where(torch.arange(300) < 60, y, -1))
     fitted = fit(data, recipe_for(data, steps=10, networks=2), progress=False)
     pool = fitted.model.pool
-    named = named_families(WITH_SPARSE, Space.of(x), 0)
+    named = named_families(WITH_SPARSE, Space.of(x), 0, 60)
     known = data.labelled_rows
     members = {
         family[0].name: family[0].fit(x[known], y[known], x[60:], 2) for family in named.values()

@@ -37,7 +37,7 @@ def test_each_family_has_its_kind_and_its_grid() -> None:
     assert counts.keys() == KINDS.keys()
     assert set(DEFAULT) < KINDS.keys()
     for name, count in counts.items():
-        found = family(name, SPACE, seed=3)
+        found = family(name, SPACE, seed=3, n_labelled=30)
         assert [type(one) for one in found] == [KINDS[name]] * count
         assert len({one.name for one in found}) == count
 
@@ -63,10 +63,10 @@ def test_only_wide_tables_that_components_do_not_sum_up_have_a_sparse_regression
 
 def test_families_are_in_the_order_of_the_list() -> None:
     own = FromClassifier(GaussianNB(), name="bayes")
-    found = named_families(["trees", own, "linear"], SPACE, 0)
+    found = named_families(["trees", own, "linear"], SPACE, 0, 30)
     assert list(found) == ["trees", "bayes", "linear"]
     assert found["bayes"] == [own]
-    (wrapped,) = named_families([GaussianNB()], SPACE, 0).values()
+    (wrapped,) = named_families([GaussianNB()], SPACE, 0, 30).values()
     assert isinstance(wrapped[0], FromClassifier)
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_list_of_teachers_is_refused(teachers: Any, kind: type, messa
     with pytest.raises(kind, match=message):
         check_teachers(teachers)
     with pytest.raises(kind, match=message):
-        named_families(teachers, SPACE, 0)
+        named_families(teachers, SPACE, 0, 30)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_what_is_no_list_of_teachers_is_refused(teachers: Any, kind: type, messa
 )
 def test_one_name_twice_is_refused(teachers: list[Any]) -> None:
     with pytest.raises(ValueError, match="must have different names"):
-        named_families(teachers, SPACE, 0)
+        named_families(teachers, SPACE, 0, 30)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier
+from sklearn.tree import ExtraTreeClassifier
 
 from dessl.teachers import Trees
 from dessl.teachers import trees as trees_module
@@ -81,7 +82,8 @@ def test_every_tree_is_the_one_that_scikit_learn_grows(blobs: Callable, *, weigh
     expected = [one.tree_ for one in forest.estimators_]
     parts = (x, y, weights, 3, int(np.sqrt(x.shape[1])))
     fast = grown(x, y, 10, 3, seed=5, weights=weights)
-    public = _fitted(*parts, [one.random_state for one in forest.estimators_])
+    seeds = [one.random_state for one in forest.estimators_]
+    public = _fitted(ExtraTreeClassifier, *parts, seeds)
     for trees in (fast, public):
         for found, tree in zip(trees, expected, strict=True):
             for name in ("feature", "threshold", "children_left", "children_right", "value"):

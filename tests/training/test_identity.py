@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dessl import train
 from dessl.augment import Strong, Weak
 from dessl.functional import entropy
-from dessl.surrogates import FixMatch, FromFunction, PiModel
+from dessl.surrogates import FixMatch, FromFunction, PiModel, PseudoLabel
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
 from dessl.training.folder import DifferentRunError
 from dessl.training.identity import parts_identity
@@ -152,3 +152,10 @@ def test_under_another_python_functions_are_not_compared(
     note.write_text(before.replace('"python": "3.', '"python": "2.'))
     assert note.read_text() != before
     train(make_model, lambda logits: entropy(logits), data, plan, out=tmp_path)
+
+
+def test_a_run_from_before_there_was_a_choice_of_loss_has_the_same_functions() -> None:
+    before = "b5c3f97072a608a7d4c4d1cfbb46ce3388498bed6df1457f2a5fdda4438d8aa4"
+    assert digest(PseudoLabel()) == before
+    own = parts_identity(PseudoLabel(), nn.Linear(1, 1), loss=lambda z, y: z[:, 0] * y)
+    assert own["functions_sha256"] != before

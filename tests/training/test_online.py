@@ -1,5 +1,6 @@
 """λ that follows validation rows: against per-sample gradients, and what it does to a run."""
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Callable
@@ -164,6 +165,22 @@ def test_in_a_run_a_sum_has_the_lams_of_its_terms() -> None:
     assert last.lams[1] < 0.1
     alone = train(network, knows_the_answer(data), data, plan)
     assert alone.history[-1].lams is None
+
+
+def test_the_lams_of_a_run_do_not_outlast_it() -> None:
+    data = two_classes()
+    plan = TrainPlan(steps=20, labelled_batch=20, unlabelled_batch=60, lam=0.2, evaluate_every=5)
+
+    def new() -> Combine:
+        return Combine([knows_the_answer(data), Entropy()])
+
+    used = new()
+    last = train(network, used, data, dataclasses.replace(plan, lam=1.0, online=True)).history[-1]
+    assert last.lams is not None
+    assert min(last.lams) < max(last.lams)
+    assert used.shares.tolist() == [1.0, 1.0]
+    again, fresh = (train(network, sum_, data, plan).history[-1] for sum_ in (used, new()))
+    assert again.risk == fresh.risk
 
 
 def test_a_term_without_a_bound_leaves_the_others_theirs() -> None:

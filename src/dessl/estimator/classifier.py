@@ -203,10 +203,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         codes = np.pad(codes, (0, given.n_more), constant_values=UNLABELLED)
         weights = np.pad(weights, (0, given.n_more), constant_values=1.0)
-        rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
+        names = class_texts(self.classes_)
+        rows, encoding = given.encoded(codes, y, names)
         if teachers is not None:
             check_alone(self, sample_weight=sample_weight, propensity=propensity, groups=groups)
-            names = class_texts(self.classes_)
             answers = teachers_answers(teachers, names, X, X_unlabelled)
             return self._fit_taught(rows, codes, encoding, answers, at_prediction)
         check_predictors(self.teachers)

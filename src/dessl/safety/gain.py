@@ -104,7 +104,7 @@ def gains(
     loss = cross_entropy(base, y)
     terms = {"entropy": entropy(base), "pseudo-label": pseudo_label(base)}
     for name in teachers:
-        teacher = family(name, space, seed)[0]
+        teacher = family(name, space, seed, len(y))[0]
         answers = out_of_fold(teacher, x_l, y, x_u, folds, n_classes)
         terms[f"teacher {name}"] = cross_entropy_to(base, answers.exp())
     n_l = n_labelled or len(x_l)

@@ -29,7 +29,7 @@ class Combine(Surrogate):
     number of views. :func:`dessl.train` therefore compares λ with the bound after its first step.
 
     With an online λ (``TrainPlan(online=True)``), each term gets a λ_m of its own: the largest is
-    the λ of the step, and ``shares`` holds all of them relative to it.
+    the λ of the step, and ``shares`` holds all of them relative to it until the run ends.
 
     Args:
         surrogates: The terms, or functions h(logits) or h(model, x).

@@ -27,8 +27,8 @@ class UPS(Surrogate):
     - else negative, with N = {c ≠ k: p̄′(c) ≤ τ_n and u′(c) ≤ κ_n}: H(x) = −mean_N log(1 − p(c|x));
     - else 0.
 
-    t > 1 rules out fewer classes, since p′ is flatter than p. As in the authors' code, t = 2 by
-    default, k is never ruled out, and the loss itself has no temperature.
+    t > 1 rules out fewer classes, since p′ is more uniform than p. As in the authors' code, t = 2
+    by default, k is never ruled out, and the loss itself has no temperature.
 
     L is computed on the first of the T passes, the only one with gradients. The other passes go
     through the model together and do not change BatchNorm's statistics. The original fixes labels
@@ -101,8 +101,8 @@ class UPS(Surrogate):
         chosen = label.unsqueeze(-1)
         sure = spread.gather(-1, chosen).squeeze(-1) <= self.positive_spread
         positive = (confidence >= self.positive) & sure
-        flatter = (passes / self.negative_temperature).softmax(-1)
-        spread, mean = torch.std_mean(flatter, dim=0)
+        tempered = (passes / self.negative_temperature).softmax(-1)
+        spread, mean = torch.std_mean(tempered, dim=0)
         excluded = (mean <= self.negative) & (spread <= self.negative_spread)
         excluded = excluded.scatter(-1, chosen, False)
         # Mask classes that are not excluded before the logarithm, which has no gradient at p = 1.

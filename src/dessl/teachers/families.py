@@ -41,7 +41,7 @@ def default_teachers(x: Tensor) -> tuple[str, ...]:
     return WITH_SPARSE if x.ndim == 2 and left_out(x) > MOST_LEFT_OUT else DEFAULT
 
 
-def family(name: str, space: Space, seed: int, n_labelled: int = 0) -> list[Teacher]:
+def family(name: str, space: Space, seed: int, n_labelled: int) -> list[Teacher]:
     """Return the candidates of a built-in teacher, not fitted.
 
     Args:
@@ -73,7 +73,7 @@ def family(name: str, space: Space, seed: int, n_labelled: int = 0) -> list[Teac
 
 
 def named_families(
-    teachers: Sequence[object], space: Space, seed: int, n_labelled: int = 0
+    teachers: Sequence[object], space: Space, seed: int, n_labelled: int
 ) -> dict[str, list[Teacher]]:
     """Return the candidates of each requested teacher.
 

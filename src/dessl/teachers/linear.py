@@ -6,6 +6,7 @@ z are the coordinates of the space: of many columns, their principal components.
 columns, scaled: more to learn, but nothing is left out.
 """
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -123,27 +124,42 @@ def logistic_weights(
         strength: C.
         weights: (n,) how much each row's loss counts; AᵀA above is then AᵀWA, and |S|² is SᵀWS.
     """
-    present, number = torch.unique(y, return_inverse=True)
-    if len(present) < 2:
-        return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
     if z.shape[1] > len(z):
         span, turned = torch.linalg.qr(z.T)
         found = logistic_weights(turned.T.contiguous(), y, strength, weights)
         return torch.cat([span @ found[:-1], found[-1:]])
+    return for_classes(y, z.shape[1], lambda target: _least_loss(z, target, strength, weights))
+
+
+def for_classes(y: Tensor, columns: int, solve: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return weights (columns + 1, p), one column for each class in y; all 0 if there is only one.
+
+    Args:
+        y: (n,) class numbers.
+        columns: Number of slopes.
+        solve: Maps targets (n, k) to weights (columns + 1, k). The targets are one-hot classes, or
+            of two classes the second column alone.
+
+    >>> for_classes(torch.tensor([0, 2, 2]), 1, lambda target: 4 * target[1:]).tolist()
+    [[-2.0, 2.0], [-2.0, 2.0]]
+    """
+    present, number = torch.unique(y, return_inverse=True)
+    if len(present) < 2:
+        return torch.zeros(columns + 1, len(present), dtype=torch.float64)
     with one_thread():  # for matrices this small, a second thread only waits
         if len(present) > 2:
-            return _least_loss(z, one_hot(number).double(), strength, 0.5, weights)
+            return solve(one_hot(number).double())
         # Two classes have one column, for the second class: each gets half of it.
-        second = _least_loss(z, number[:, None].double(), strength, 0.25, weights)
+        second = solve(number[:, None].double())
         return torch.cat([-second / 2, second / 2], 1)
 
 
-def _least_loss(
-    z: Tensor, target: Tensor, strength: float, curvature: float, weights: Tensor | None
-) -> Tensor:
+def _least_loss(z: Tensor, target: Tensor, strength: float, weights: Tensor | None) -> Tensor:
     """Weights (d + 1, k) for targets (n, k): shares of all classes, or of the second of two."""
     from scipy.optimize import minimize
 
+    k = target.shape[1]
+    curvature = 0.25 if k == 1 else 0.5
     rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)
     each = torch.ones_like(rows[:, :1]) if weights is None else weights[:, None]
     gram = curvature * (rows.T @ (rows if weights is None else each * rows))
@@ -153,7 +169,6 @@ def _least_loss(
     root = torch.linalg.cholesky(gram + penalty.diag())
     flat = torch.linalg.solve_triangular(root, rows.T, upper=False)
     rows = flat.T.contiguous()
-    k = target.shape[1]
 
     def value_and_gradient(entries: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         b = torch.from_numpy(entries).view(-1, k)

@@ -36,7 +36,6 @@ from dessl.teachers.space import Space
 from dessl.training.identity import sha256_of
 from dessl.training.progress import doing
 
-TREES = "trees"  # the family of other models whose kind also learns from the answers
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
 EVALUATED_SHARE = 0.1  # share of unlabelled rows kept out of training, for an unbiased accuracy
@@ -119,7 +118,8 @@ class School:
                 seed=seed,
                 out=None if out is None else out / "gold-only",
             )
-            others, models = None, default_teachers(data.x) if models is None else models
+            others = None
+            models = default_teachers(data.x) if models is None else models
             if models:
                 folds = networks.gold.folds
                 others = OtherModels.of(data, pool, folds, space, models=models, seed=seed)
@@ -130,8 +130,8 @@ class School:
 
     @property
     def has_trees(self) -> bool:
-        """Whether trees are among the other models."""
-        return self.others is not None and TREES in self.others.families
+        """Whether trees are among the other models; then trees also learn from the answers."""
+        return self.others is not None and "trees" in self.others.families
 
     def answers_for(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import one_hot, softplus
+from torch.nn.functional import softplus
 
 from dessl import _checks
 from dessl.teachers.base import (
@@ -25,9 +25,8 @@ from dessl.teachers.base import (
     taken_from,
     under,
 )
-from dessl.teachers.linear import linear_log_proba
+from dessl.teachers.linear import for_classes, linear_log_proba
 from dessl.teachers.space import Space
-from dessl.training.threads import one_thread
 
 SHARES = (0.3, 0.1)
 TOLERANCE = 1e-2  # of the gradient, relative to λ
@@ -118,17 +117,9 @@ def sparse_weights(z: Tensor, y: Tensor, share: float, weights: Tensor | None = 
         share: λ / λ_max.
         weights: (n,) how much each row's loss counts.
     """
-    present, number = torch.unique(y, return_inverse=True)
-    if len(present) < 2:
-        return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
     each = torch.ones_like(z[:, :1]) if weights is None else weights[:, None]
     each = each / each.sum()
-    with one_thread():  # for matrices this small, a second thread only waits
-        if len(present) > 2:
-            return _least_penalised_loss(z, one_hot(number).double(), share, each)
-        # Two classes have one column, for the second class: each gets half of it.
-        second = _least_penalised_loss(z, number[:, None].double(), share, each)
-        return torch.cat([-second / 2, second / 2], 1)
+    return for_classes(y, z.shape[1], lambda target: _least_penalised_loss(z, target, share, each))
 
 
 def _least_penalised_loss(z: Tensor, target: Tensor, share: float, each: Tensor) -> Tensor:
@@ -137,19 +128,17 @@ def _least_penalised_loss(z: Tensor, target: Tensor, share: float, each: Tensor)
     means = (each * target).sum(0)
     found[-1] = means.logit() if len(means) == 1 else means.log()
     part = torch.zeros_like(z[0], dtype=torch.bool)
-    steepest = _gradient(z, target, each, found, part).max()
-    penalty = share * steepest
-    if steepest <= LEAST_GRADIENT:
+    gradient = _gradient(z, target, each, found, part)
+    penalty = share * gradient.max()
+    if gradient.max() <= LEAST_GRADIENT:
         return found
-    while True:
-        gradient = _gradient(z, target, each, found, part)
-        joining = ~part & (gradient > (1 + TOLERANCE) * penalty)
-        if not bool(joining.any()):
-            return found
+    while bool((joining := ~part & (gradient > (1 + TOLERANCE) * penalty)).any()):
         most = min(int(joining.sum()), max(FIRST_COLUMNS, int(part.sum())))
         part[torch.where(joining, gradient, 0.0).topk(most).indices] = True
         own = torch.cat([part, part.new_ones(1)])  # with the intercepts
         found[own] = _round(z[:, part], target, float(penalty), each, found[own])
+        gradient = _gradient(z, target, each, found, part)
+    return found
 
 
 def _gradient(z: Tensor, target: Tensor, each: Tensor, found: Tensor, part: Tensor) -> Tensor:

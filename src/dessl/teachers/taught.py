@@ -48,7 +48,7 @@ class Evaluated(NamedTuple):
             them, a self-taught student and the other models.
         taught: (n, classes) from the pool with the answers. Weights of a pool are fitted without
             the row's fold.
-        with_answers: The same from the pool with answers as input; None if there is none.
+        with_answers: The same from the pool with answers as input; None if there is no such pool.
     """
 
     y: Tensor

@@ -91,6 +91,7 @@ class Trees:
     Args:
         trees: Number of trees.
         least_leaf: Minimum number of labelled rows in a leaf.
+        tried: Most columns tried at a split; None for the root of their number.
         seed: Seed of the random splits.
 
     >>> x = torch.arange(8.0)[:, None]
@@ -192,11 +193,12 @@ def joined(forests: Sequence[Trees]) -> Trees:
         raise not_fitted(first)
     sizes = torch.tensor([len(one.column) for one in parts])
     starts = (sizes.cumsum(0) - sizes).tolist()
-    found = {name: torch.cat([getattr(one, name) for one in parts]) for name in Forest._fields[:-1]}
-    for name in ("roots", "left", "right"):  # node numbers
-        numbers = [getattr(one, name) + start for one, start in zip(parts, starts, strict=True)]
-        found[name] = torch.cat(numbers)
-    new._forest = Forest(**found, depth=torch.stack([one.depth for one in parts]).amax())
+    numbered = [
+        one._replace(roots=one.roots + start, left=one.left + start, right=one.right + start)
+        for one, start in zip(parts, starts, strict=True)
+    ]
+    *arrays, depths = zip(*numbered, strict=True)
+    new._forest = Forest._make([*map(torch.cat, arrays), torch.stack(depths).amax()])
     prior = torch.stack([one._classes.prior for one in forests]).mean(0)
     new._classes = Classes(first._classes.present, prior)
     return new
@@ -244,7 +246,9 @@ def grown(
     try:
         return _built(*parts, seeds)
     except (ImportError, AttributeError, TypeError):  # these parts of scikit-learn are not public
-        return _fitted(*parts, seeds)
+        from sklearn.tree import ExtraTreeClassifier
+
+        return _fitted(ExtraTreeClassifier, *parts, seeds)
 
 
 def _columns_tried(x: NDArray[np.float32], tried: int | None) -> int:
@@ -277,17 +281,10 @@ def grown_on_targets(
         tried: Most columns tried at a split; None for the root of their number.
         seed: Seed of the forest.
     """
-    from sklearn import config_context
     from sklearn.tree import ExtraTreeRegressor
 
-    columns, q = _columns_tried(x, tried), np.ascontiguousarray(targets)
-    with config_context(skip_parameter_validation=True):
-        return [
-            ExtraTreeRegressor(min_samples_leaf=least_leaf, max_features=columns, random_state=own)
-            .fit(x, q, weights, check_input=False)
-            .tree_
-            for own in _seeds(trees, seed)
-        ]
+    parts = (x, np.ascontiguousarray(targets), weights, least_leaf, _columns_tried(x, tried))
+    return _fitted(ExtraTreeRegressor, *parts, _seeds(trees, seed))
 
 
 def _built(
@@ -320,22 +317,20 @@ def _built(
 
 
 def _fitted(
+    kind: Any,
     x: NDArray[np.float32],
-    y: NDArray[np.int64],
+    y: NDArray[Any],
     weights: NDArray[np.float64] | None,
     least_leaf: int,
     columns: int,
     seeds: Sequence[int],
 ) -> list[Any]:
-    """The same trees by what is public of scikit-learn, in up to twice the time."""
+    """Trees grown by a public class of scikit-learn; a classifier takes up to twice the time."""
     from sklearn import config_context
-    from sklearn.tree import ExtraTreeClassifier
 
     with config_context(skip_parameter_validation=True):
         return [
-            ExtraTreeClassifier(
-                min_samples_leaf=least_leaf, max_features=columns, random_state=seed
-            )
+            kind(min_samples_leaf=least_leaf, max_features=columns, random_state=seed)
             .fit(x, y, weights, check_input=False)
             .tree_
             for seed in seeds

@@ -171,10 +171,7 @@ class _Fit(NamedTuple):
 
 def _fitted(loss: Tensor, h: Tensor) -> _Fit:
     moments, with_loss, squares = h.T @ h, h.T @ loss, float(loss @ loss)
-    inverse = torch.linalg.pinv(moments, hermitian=True)
-    slope = inverse @ with_loss
-    explained = float(slope @ with_loss)
-    rank = _rank(moments)
+    inverse, slope, explained, rank = _solved(moments, with_loss)
     residual = max(0.0, squares - explained) / max(1, len(loss) - 1 - rank)
     error = (residual * inverse.diagonal().clamp(min=0)).sqrt()
     f = explained / (rank * residual) if rank and residual > 0 else math.inf * bool(explained > 0)
@@ -185,20 +182,22 @@ def _fitted_gradients(loss: Tensor, h: Tensor) -> _Fit:
     """As _fitted, of gradients (n, p) on those of the terms (terms, n, p); errors by rows."""
     n = len(loss)
     moments, with_loss = torch.einsum("anp,bnp->ab", h, h), torch.einsum("anp,np->a", h, loss)
-    inverse = torch.linalg.pinv(moments, hermitian=True)
-    slope = inverse @ with_loss
-    explained, squares = float(slope @ with_loss), float(loss.square().sum())
+    squares = float(loss.square().sum())
+    inverse, slope, explained, rank = _solved(moments, with_loss)
     scores = torch.einsum("anp,np->na", h, loss - torch.einsum("a,anp->np", slope, h))
     covariance = inverse @ (scores.T @ scores * n / (n - 1)) @ inverse
-    rank = _rank(moments)
     wald = float(slope @ torch.linalg.pinv(covariance, hermitian=True) @ slope)
     f = wald / rank if wald > 0 else math.inf * bool(explained > 0)
     error = covariance.diagonal().clamp(min=0).sqrt()
     return _Fit(moments, with_loss, squares, slope, error, f, _multiple(explained, squares))
 
 
-def _rank(moments: Tensor) -> int:
-    return int(torch.linalg.matrix_rank(moments, hermitian=True)) if moments.numel() else 0
+def _solved(moments: Tensor, with_loss: Tensor) -> tuple[Tensor, Tensor, float, int]:
+    """The inverse of the moments, the slopes, the squares that they explain, and the rank."""
+    inverse = torch.linalg.pinv(moments, hermitian=True)
+    slope = inverse @ with_loss
+    rank = int(torch.linalg.matrix_rank(moments, hermitian=True)) if moments.numel() else 0
+    return inverse, slope, float(slope @ with_loss), rank
 
 
 def _multiple(explained: float, squares: float) -> float:

@@ -51,6 +51,9 @@ def parts_identity(
 
     A model is identified by its class, its size and its repr, without memory addresses.
     """
+    functions = [_functions(part) for part in surrogate.parts()]
+    if loss is not cross_entropy:  # so that runs from before L could be chosen can be resumed
+        functions.append(_text_of(loss, DEEPEST))
     printed = without_addresses(repr(model))
     name = type(model).__name__
     if is_wrapped(model):  # PyTorch has put FSDP or DDP before the names of classes
@@ -61,9 +64,7 @@ def parts_identity(
         "model": name,
         "model_repr_sha256": _sha256(printed),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "functions_sha256": _sha256(
-            "; ".join([*map(_functions, surrogate.parts()), _text_of(loss, DEEPEST)])
-        ),
+        "functions_sha256": _sha256("; ".join(functions)),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "dessl": __version__,
         "format": FORMAT,

@@ -75,12 +75,12 @@ def last_layer_gradients(
 ) -> tuple[Tensor, Tensor]:
     """Return ∇L, (n, parameters), and ∇H of each part, (parts, n, parameters), in the last layer.
 
-    Rows are those of the validation part. One forward and two backward passes: in evaluation mode
-    rows do not depend on each other, so the gradient of a sum with respect to the logits has every
-    row's own, and the layer's weights get δ φᵀ, summed over a row's views and, if the layer is
-    applied to each token or patch, over its positions. (A term that mixes rows, as MixMatch does,
-    counts for the row that stands first in the mixture.) A part of H that does not depend on the
-    weights has the gradient 0.
+    Rows are those of the validation part. L and each part of H take one backward pass: in
+    evaluation mode rows do not depend on each other, so the gradient of a sum with respect to the
+    logits has every row's own, and the layer's weights get δ φᵀ, summed over a row's views and, if
+    the layer is applied to each token or patch, over its positions. (A term that mixes rows,
+    as MixMatch does, counts for the row that stands first in the mixture.) A part of H that does
+    not depend on the weights has the gradient 0.
     """
     if data.validation is None:
         raise ValueError("online λ needs validation rows; the data has none.")
@@ -106,7 +106,7 @@ def last_layer_gradients(
 
 
 def linear_layers(model: nn.Module) -> list[nn.Linear]:
-    """Return every ``nn.Linear`` of the model; raise an error if there is none.
+    """Return every ``nn.Linear`` of the model; raise an error if it has none.
 
     >>> linear_layers(nn.Sequential(nn.Linear(3, 4), nn.ReLU()))
     [Linear(in_features=3, out_features=4, bias=True)]
@@ -143,7 +143,7 @@ def of_last_layer(
 
 
 def _gradients(values: Tensor, calls: Sequence[Call]) -> Sequence[Tensor | None]:
-    """Gradients of Σ values with respect to each call's output; None where there is none."""
+    """Gradients of Σ values with respect to each call's output; None if it has no effect."""
     if not values.requires_grad:  # H may not depend on the weights now
         return [None] * len(calls)
     outputs = [call.output for call in calls]

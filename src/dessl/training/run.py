@@ -26,10 +26,7 @@ from dessl.training.guard import (
 from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
-from dessl.training.model_state import (
-    load_state_into,
-    state_of,
-)
+from dessl.training.model_state import load_state_into, state_of
 from dessl.training.online import last_layer_gradients, next_lams
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first
@@ -57,7 +54,7 @@ class Run(Trainable):
         data: Data on the training device.
         plan: Training plan.
         transform: Transform of rows in evaluation.
-        loss: Same as in :func:`train`, like the next.
+        loss: Same as in :func:`dessl.train`.
         sync_batch_norm: Whether BatchNorm computes its statistics over all ranks.
 
     Attributes:

@@ -20,10 +20,7 @@ from dessl.surrogates.passes import slow_statistics
 from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import Callback, TrainResult, checked_callbacks
-from dessl.training.model_state import (
-    check_all_in_tensors,
-    check_initialised,
-)
+from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.online import linear_layers
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import rank
@@ -123,6 +120,7 @@ def train(
             )
         finally:
             restore_norms(run.norms)
+            surrogate.set_shares([1.0] * len(surrogate.separate_bounds))  # another run has its own
         return run.result()
 
 
