@@ -186,7 +186,7 @@ def propensity_from_x(
     found = torch.empty(len(rows), dtype=torch.float64)
     units = np.arange(len(rows)) if groups is None else groups
     folds = torch.from_numpy(group_folds(units, FOLDS, np.random.default_rng(seed)))
-    for fold in folds.unique():  # of fewer groups than FOLDS, fewer
+    for fold in torch.unique(folds):  # of fewer groups than FOLDS, fewer
         held = folds == fold
         own = copy.deepcopy(teacher).fit(values[~held], marks[~held], values[:0], 2)
         found[held] = own.predict_log_proba(values[held])[:, 1].exp()
