@@ -35,7 +35,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,15 +176,20 @@ def measured(cell: Cell) -> dict[str, Any]:
     predictions |= alone(school, x[test])
     own = answers[test] if answers.ndim == 2 else torch.eye(len(names))[answers[test]]
     predictions["teacher's own answers"] = own.clamp(min=1e-4).log().log_softmax(1)
-    scores = {
+    scores = scores_of(predictions, y[test])
+    seconds = time.perf_counter() - began
+    return {**cell._asdict(), "scores": scores, **facts, "seconds": seconds}
+
+
+def scores_of(predictions: Mapping[str, Tensor], y: Tensor) -> dict[str, dict[str, float]]:
+    """Cross-entropy and accuracy of each model's log-probabilities (n, classes)."""
+    return {
         name: {
-            "cross_entropy": float(-log_p.gather(1, y[test][:, None]).mean()),
-            "accuracy": float((log_p.argmax(1) == y[test]).double().mean()),
+            "cross_entropy": float(-log_p.gather(1, y[:, None]).mean()),
+            "accuracy": float((log_p.argmax(1) == y).double().mean()),
         }
         for name, log_p in predictions.items()
     }
-    seconds = time.perf_counter() - began
-    return {**cell._asdict(), "scores": scores, **facts, "seconds": seconds}
 
 
 def predicted(

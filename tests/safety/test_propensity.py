@@ -124,6 +124,23 @@ def test_patients_labelled_at_random_get_nearly_equal_weights() -> None:
     assert propensity_from_x(grouped).effective_labels > 0.97 * grouped.n_labelled
 
 
+def test_fewer_patients_than_folds() -> None:
+    grouped, _ = by_patient((0.5, 0.5), patients=3, seed=1)
+    assert 0 < grouped.n_labelled < len(grouped)
+    found = propensity_from_x(grouped)
+    assert bool(found.values.isfinite().all())
+
+
+def test_one_patient_is_refused() -> None:
+    data = by_class(n=400)
+    one = SemiData(data.x, data.y, groups=np.zeros(400, np.int64))
+    with pytest.raises(ValueError, match="at least two must be labelled; got 1"):
+        propensity_from_x(one)
+    labelled = SemiData(data.x, data.y, groups=np.where(data.y.numpy() >= 0, 0, np.arange(400)))
+    with pytest.raises(ValueError, match="at least two must be labelled; got 1"):
+        propensity_from_y(labelled)
+
+
 @pytest.mark.parametrize("method", ["em", "moments"])
 def test_standard_errors_of_patients_are_right(method: str) -> None:
     """Over 60 simulated tables; taken as independent rows, they would be less than half of that."""

@@ -21,6 +21,8 @@ from dessl.data import DataError, Part, SemiData
 from dessl.data.errors import few
 from dessl.evaluation.debiased.groups import FEWEST_GROUPS
 
+EXAMPLE = "For files named like p017_02.png, pass --group '^p[0-9]+'."
+
 
 class NamedRows(NamedTuple):
     """Rows, with the file they were read from and the names of images."""
@@ -36,15 +38,20 @@ class NamedRows(NamedTuple):
 
     def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
         """What rows of one group have in common, (n,), "" for a row without a group."""
-        if kind_of(self.source) != "images":
-            return texts_of(self.source, name, len(self.rows.y), reading)
-        return _parts_of_names(self.source, name, self.files)
+        if self.are_files:
+            return _parts_of_names(self.source, name, self.files)
+        return texts_of(self.source, name, len(self.rows.y), reading)
 
     def has_groups(self, name: str, reading: Reading) -> bool:
         """Whether there is such a column, or an image whose file name matches."""
-        if kind_of(self.source) != "images":
-            return named_column(self.source, name, reading)[1] is not None
-        return any(re.search(name, file) for file in self.files)
+        if self.are_files:
+            return any(_matched_parts(self.source, name, self.files))
+        return named_column(self.source, name, reading)[1] is not None
+
+    @property
+    def are_files(self) -> bool:
+        """Whether each row is an image in a file of its own."""
+        return kind_of(self.source) == "images"
 
     @property
     def files(self) -> list[str]:
@@ -109,7 +116,7 @@ def groups_of_test(
     labelled = test.rows.labelled.numpy()
     if shared := int(np.isin(groups[labelled], sorted(known)).sum()):
         warnings.warn(
-            f"{shared} of the {labelled.sum()} labelled test rows have a value of {quoted(name)} "
+            f"{shared} of the {labelled.sum()} labelled test rows have a value of {as_typed(name)} "
             "that labelled training rows have too: metrics on them are optimistic for new groups. "
             "Remove them from one of the two.",
             UserWarning,
@@ -135,7 +142,7 @@ def groups_of_run(
     if given is None and not rows.has_groups(name, reading):
         say(
             f"Note: the run was fitted with --group {name}, but {rows.source} has no such "
-            f"{'file name' if rows.rows.x.ndim == 4 else 'column'}: rows are taken as independent. "
+            f"{'file name' if rows.are_files else 'column'}: rows are taken as independent. "
             "If several belong together, the intervals are too narrow.",
             style="yellow",
         )
@@ -155,37 +162,43 @@ def groups_of_run(
 
 
 def _parts_of_names(source: str, pattern: str, files: Sequence[str]) -> NDArray[np.str_]:
-    """The part of each file name that a pattern matches: its first bracket, or all of it.
+    """The part of each file name that a pattern matches, (n,), "" for none.
 
     Raises:
         DataError: The pattern is wrong, or matches no name.
     """
-    do = "For files named like p017_02.png, pass --group '^p[0-9]+'."
-    try:
-        matches = [re.search(pattern, name) for name in files]
-    except re.error as error:
-        expected = "a regular expression of file names in --group"
-        raise DataError.of(
-            source, expected=expected, got=f"{as_typed(pattern)}, {error}", do=do
-        ) from error
-    lost = [name for name, match in zip(files, matches, strict=True) if match is None]
+    found = _matched_parts(source, pattern, files)
+    lost = [name for name, part in zip(files, found, strict=True) if not part]
     if len(lost) == len(files):
         raise DataError.of(
             source,
             expected=f"file names that match --group {as_typed(pattern)}; images have no columns",
             got=few([quoted(name) for name in files[:3]]) or "no file names",
-            do=do,
+            do=EXAMPLE,
         )
     if lost:
         warnings.warn(
             f"{source}: {len(lost):,} of {len(files):,} file names do not match "
-            f"{as_typed(pattern)}, "
-            f"such as {quoted(lost[0])}: each of these images counts as a group of its own.",
+            f"{as_typed(pattern)}, such as {quoted(lost[0])}: each of these images counts as a "
+            "group of its own.",
             UserWarning,
             stacklevel=2,
         )
-    found = ["" if match is None else match[1 if match.re.groups else 0] for match in matches]
-    return np.asarray([part or "" for part in found])
+    return np.asarray(found)
+
+
+def _matched_parts(source: str, pattern: str, files: Sequence[str]) -> list[str]:
+    """What the first bracket of a pattern matches, or all of it; "" for nothing."""
+    try:
+        matches = [re.search(pattern, name) for name in files]
+    except re.error as error:
+        raise DataError.of(
+            source,
+            expected="a regular expression of file names in --group",
+            got=f"{as_typed(pattern)}, {error}",
+            do=EXAMPLE,
+        ) from error
+    return [(match and match[1 if match.re.groups else 0]) or "" for match in matches]
 
 
 def _numbered(texts: NDArray[np.str_]) -> Tensor:

@@ -174,6 +174,7 @@ def propensity_from_x(
     """
     _check_both(data)
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
+    groups = _groups(data, rows, len(rows))
     marks = torch.zeros(len(rows), dtype=torch.int64)
     marks[: data.n_labelled] = 1
     values = _columns(data, rows)
@@ -183,10 +184,9 @@ def propensity_from_x(
         else FromClassifier(classifier)
     )
     found = torch.empty(len(rows), dtype=torch.float64)
-    groups = _groups(data, rows)
     units = np.arange(len(rows)) if groups is None else groups
     folds = torch.from_numpy(group_folds(units, FOLDS, np.random.default_rng(seed)))
-    for fold in range(FOLDS):
+    for fold in torch.unique(folds):  # of fewer groups than FOLDS, fewer
         held = folds == fold
         own = copy.deepcopy(teacher).fit(values[~held], marks[~held], values[:0], 2)
         found[held] = own.predict_log_proba(values[held])[:, 1].exp()
@@ -239,8 +239,8 @@ def propensity_from_y(
             "out."
         )
     labelled = np.arange(len(rows)) < data.n_labelled
+    groups = _groups(data, rows, data.n_labelled)
     teacher = None if classifier is None else FromClassifier(classifier)
-    groups = _groups(data, rows)
     answers = fold_answers(
         _columns(data, rows), y, labelled, data.n_classes, teacher=teacher, groups=groups, seed=seed
     )
@@ -283,18 +283,17 @@ def class_moments(
         seed: Seed of the bootstrap.
     """
     generator = np.random.default_rng(seed)
-    hot = np.eye(p.shape[1])[y]
+    hot, known, unknown = np.eye(p.shape[1])[y], p[labelled], p[~labelled]
     _, number = np.unique(np.arange(len(p)) if groups is None else groups, return_inverse=True)
     n_groups = int(number.max()) + 1
 
     def solved(times: Floats) -> Floats:
         """φ if each row counted this many times; NaN if a class has no label then."""
-        by_class = times[labelled, None] * hot
-        counts, n_u = by_class.sum(0), times[~labelled].sum()
+        by_class, others = times[labelled, None] * hot, times[~labelled]
+        counts, n_u = by_class.sum(0), others.sum()
         if not counts.all() or not n_u:
             return np.full(p.shape[1], np.nan)
-        confusion = p[labelled].T @ by_class / counts
-        mean = times[~labelled] @ p[~labelled] / n_u
+        confusion, mean = known.T @ by_class / counts, others @ unknown / n_u
         shares = np.clip(np.linalg.lstsq(confusion, mean, rcond=None)[0], 1e-6, None)
         found: Floats = counts / (counts + n_u * shares / shares.sum())
         return found
@@ -374,10 +373,16 @@ def _calibrated(chances: Tensor, labelled: Tensor) -> Tensor:
     return torch.sigmoid(slope * odds + intercept)
 
 
-def _groups(data: SemiData, rows: Tensor) -> Codes | None:
-    """The groups of these rows, if the data has groups."""
+def _groups(data: SemiData, rows: Tensor, fitted: int) -> Codes | None:
+    """The groups of these rows, if the data has any; the first ``fitted`` must be of several."""
     groups = groups_of_rows(data)
-    return None if groups is None else groups[rows].numpy()
+    found = None if groups is None else groups[rows].numpy()
+    if found is not None and len(np.unique(found[:fitted])) < 2:
+        raise ValueError(
+            "a group is predicted by models of other groups, so at least two must be labelled; "
+            "got 1. Label rows of more groups, or omit the groups if rows are independent."
+        )
+    return found
 
 
 def _columns(data: SemiData, rows: Tensor) -> Tensor:

@@ -76,6 +76,17 @@ def test_another_unit_in_a_later_table_is_noticed(tmp_path: Path) -> None:
         read_new_table(grams, again)
 
 
+def test_the_number_is_that_of_the_file(tmp_path: Path) -> None:
+    _, encoding = read_table(written(tmp_path / "a.csv", 1.7e9 + A, B, Y), label="y")
+    days = written(tmp_path / "days.csv", [19723, *A[1:]], B, Y)
+    with pytest.warns(UserWarning, match="40 of 40 in 'a', such as 19723 "):
+        read_new_table(days, encoding)
+    german = days.read_text().replace("19723", "19723.5").replace(",", ";").replace(".", ",")
+    days.write_text(german)
+    with pytest.warns(UserWarning, match=r"40 of 40 in 'a', such as 19723.5 "):
+        read_new_table(days, encoding)
+
+
 def test_an_older_encoding_knows_no_ranges(tmp_path: Path) -> None:
     _, encoding = read_table(written(tmp_path / "a.csv", A, B, Y), label="y")
     entries = encoding.as_dict()

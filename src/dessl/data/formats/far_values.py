@@ -3,7 +3,6 @@
 import shlex
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +70,7 @@ def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) 
 
 
 def warn_of_outside(
-    source: str | Path,
+    table: Table,
     x: NDArray[np.float32],
     columns: Sequence[EncodedColumn],
     *,
@@ -80,7 +79,7 @@ def warn_of_outside(
     """Warn about numbers of a later table that lie far outside the range of the training data.
 
     Args:
-        source: The table's file.
+        table: The table.
         x: Its features, (n, features).
         columns: The encoded columns; older encodings do not know their ranges.
         stacklevel: As in ``warnings.warn``, counted from the caller.
@@ -92,15 +91,16 @@ def warn_of_outside(
             continue
         values = column.mean + column.scale * x[:, feature].astype(np.float64)
         room = OUTSIDE * (column.high - column.low)
-        outside = values[(values < column.low - room) | (values > column.high + room)]
-        if len(outside):
+        outside = np.flatnonzero((values < column.low - room) | (values > column.high + room))
+        if len(outside):  # as float32, a value far from the mean has lost digits
+            cell = table.columns[column.name].cell(int(outside[0]))
             texts.append(
                 f"{len(outside):,} of {len(x):,} in {quoted(column.name)}, such as "
-                f"{outside[0]:g} (training: {column.low:g} to {column.high:g})"
+                f"{float(cell.replace(',', '.')):g} (training: {column.low:g} to {column.high:g})"
             )
     if texts:
         warnings.warn(
-            f"{source}: numbers far outside the range of the training data: "
+            f"{table.source}: numbers far outside the range of the training data: "
             f"{few(texts, most=3)}. Predictions for such rows are not reliable: check the units.",
             UserWarning,
             stacklevel=stacklevel + 1,

@@ -156,7 +156,7 @@ def read_new_table(
     )
     _warn_of_empty_columns(table, encoding)
     data = encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
-    warn_of_outside(table.source, data.x.numpy(), encoding.columns, stacklevel=2)
+    warn_of_outside(table, data.x.numpy(), encoding.columns, stacklevel=2)
     return data
 
 

@@ -38,8 +38,7 @@ ZIP_ERRORS = (
     zipfile.LargeZipFile,
     zlib.error,
     struct.error,
-    NotImplementedError,
-    RuntimeError,
+    RuntimeError,  # an encrypted array; as NotImplementedError, an unknown compression
     ValueError,
     OverflowError,
     LookupError,
