@@ -43,10 +43,16 @@ def test_differences_are_paired(script: Script) -> None:
             "methods": {m: scores(0.5 + draw) for m in pixels.METHODS} | {
                 pixels.OURS: scores(0.4 + draw + 0.01 * (draw % 2))
             },
+            "unlabelled rows": {m: scores(0.3 + draw) for m in pixels.METHODS} | {
+                pixels.OURS: scores(0.5 + draw + 0.01 * (draw % 2))
+            },
         }
         for draw in range(4)
     ]  # fmt: skip
     text = pixels.report(records)
     assert "| mnist | 100 | 4 | complete case | 2.000 | 90.0 | -0.095 ± 0.009 |" in text
-    assert "lower than that of ExtraTrees: 1; significantly higher: 0" in text
+    tested, hidden = text.split("## Unlabelled rows")
+    assert "lower than that of ExtraTrees: 1; significantly higher: 0" in tested
+    assert "| mnist | 100 | 4 | complete case | 1.800 | 90.0 | +0.205 ± 0.009 |" in hidden
+    assert "lower than that of ExtraTrees: 0; significantly higher: 1" in hidden
     assert pixels.spread(np.array([1.0, 1.0]), 1) == "1.0 ± 0.0"
