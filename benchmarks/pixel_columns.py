@@ -158,7 +158,9 @@ def without_reports(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **short}
 
 
-def values(records: Sequence[Mapping[str, Any]], method: str, metric: str, where: str) -> Array:
+def values(
+    records: Sequence[Mapping[str, Any]], method: str, metric: str, where: str = TESTED
+) -> Array:
     """One value for each draw."""
     return np.array([record[where][method][metric] for record in records])
 

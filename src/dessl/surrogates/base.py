@@ -121,19 +121,24 @@ class Surrogate(nn.Module, ABC):
             quantities and not codes such as tokens.
         rarely_zero: Whether H is above 0 for almost every row; :func:`dessl.train` warns if it is 0
             for all.
-        evaluates_targets: Whether targets are predicted in evaluation mode, where BatchNorm uses
-            running statistics; :func:`dessl.train` warns if these lag behind the weights.
     """
 
     bounded_up_to: float = math.inf
     adds_to_rows: bool = False
     rarely_zero: bool = False
-    evaluates_targets: bool = False
 
     def __init__(self, *, seed: int = 0) -> None:
         super().__init__()
         self._seed = _checks.whole_number("seed", seed, low=0)
         self._generator: torch.Generator | None = None
+
+    @property
+    def evaluates_targets(self) -> bool:
+        """Whether targets are predicted in evaluation mode, where BatchNorm uses its running mean.
+
+        :func:`dessl.train` warns if the running statistics lag behind the weights.
+        """
+        return False
 
     @property
     def separate_bounds(self) -> tuple[float, ...]:

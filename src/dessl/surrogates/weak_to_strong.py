@@ -45,7 +45,11 @@ class WeakToStrong(Surrogate):
         self.strong = strong
         _checks.one_of("targets", targets, ("joint", "apart"))
         self.targets = targets
-        self.evaluates_targets = targets == "apart"
+
+    @property
+    def evaluates_targets(self) -> bool:
+        """Whether pseudo-labels are computed apart, in evaluation mode."""
+        return self.targets == "apart"
 
     @abstractmethod
     def h(self, weak: Tensor, strong: Tensor) -> Tensor:
