@@ -40,6 +40,7 @@ from outside_teacher_gaps import (
     CORRECTABLE,
     GOLD,
     HARMLESS,
+    Gap,
     Gaps,
     better,
     difference,
