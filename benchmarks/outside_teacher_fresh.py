@@ -54,7 +54,7 @@ from tree_students import before_answers
 
 TABLES = Path(__file__).parent / "runs" / "gains_tables.npz"
 SETS = ("beps", "cells", "chile", "credit", "diamonds", "fishing", "hpc", "telecom")
-GOLD_LABELS, DRAWS = (100, 300), 4
+GOLD_LABELS, DRAWS = (100,), 4
 REGION = ("region 0.4",)
 TEACHERS = {
     "must do no harm": HARMLESS,

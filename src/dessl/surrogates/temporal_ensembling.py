@@ -23,9 +23,13 @@ class TemporalEnsembling(Surrogate):
     over all rows, an epoch of the unlabelled stream in :func:`dessl.train`: within a round the
     targets are fixed, and each row contributes one prediction to the next targets. Labelled rows
     are drawn more often than unlabelled ones; one of a row's visits in a round is kept, each with
-    the same probability. So the step at which a target was predicted has the same distribution on
-    labelled and unlabelled rows, and so has H, as the debiased risk requires. A memory updated at
-    every visit would be biased: labelled rows would have fresher targets and a smaller H.
+    the same probability. So the step at which a target was predicted has nearly the same
+    distribution on labelled and unlabelled rows, and so has H: the same if a round is a whole
+    number of epochs of the labelled rows, as the debiased risk requires. Otherwise rows that an
+    unfinished epoch has reached have one visit more than others, and targets of labelled rows are a
+    few per cent older or younger (``benchmarks/target_age.py``), so that the debiased risk is not
+    exactly unbiased. A memory updated at every visit would be biased far more: labelled rows would
+    have much fresher targets and a smaller H.
 
     In the first round no row has a target: every H is 0, and counts in the mean. A row that occurs
     twice in a batch counts as one visit, with the prediction of its first occurrence. The step that
