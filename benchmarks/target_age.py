@@ -37,6 +37,7 @@ class Clock:
         self.step, self.steps = 0, steps
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Logits (n, 2)."""
         p = (self.step + 1) / (self.steps + 2)
         return torch.tensor([[p, 1 - p]]).log().expand(len(x), 2)
 
@@ -45,17 +46,18 @@ class Clock:
         return self.step + 1 - targets[:, 0] * (self.steps + 2)
 
 
-def ages(n_labelled: int, n_unlabelled: int, seed: int, rounds: int = ROUNDS) -> tuple[float, float]:
+def ages(n_labelled: int, n_unlabelled: int, seed: int) -> tuple[float, float]:
     """Mean age of the targets of labelled and of unlabelled rows."""
     y = torch.full((n_labelled + n_unlabelled,), -1)
     y[:n_labelled] = torch.arange(n_labelled) % 2
     batches = Batches(SemiData(torch.zeros(len(y), 1), y), BATCH, BATCH, seed=seed)
-    model = Clock(max(FEWEST_STEPS, rounds * max(n_labelled, n_unlabelled) // BATCH))
+    model = Clock(max(FEWEST_STEPS, ROUNDS * max(n_labelled, n_unlabelled) // BATCH))
     surrogate = TemporalEnsembling(momentum=0.0, view=as_is, seed=seed)
     surrogate.prepare(nn.Linear(1, 2), len(y), 2)
     surrogate.draws_from(torch.arange(len(y)))
     found: list[Tensor] = []
-    for model.step in range(model.steps):
+    for step in range(model.steps):
+        model.step = step
         batch = next(batches)
         x = torch.cat([batch.x_labelled, batch.x_unlabelled])
         rows = Rows(x, torch.cat([batch.ids_labelled, batch.ids_unlabelled]))
