@@ -1,13 +1,17 @@
 """Names from files on a terminal: shown, never obeyed."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.table import Table
+from tests.teachers.three_clouds import data as three_clouds
+from tests.teachers.three_clouds import taught
 
 from dessl.cli.main import main
-from dessl.cli.output import PlainConsole, say, show
+from dessl.cli.output import PlainConsole, say, show, show_facts
+from dessl.results.taught import taught_facts
 
 BAD = "\x1b]0;title\x07[/red]:smile:\x9b2J"
 SEEN = "\ufffd]0;title\ufffd[/red]:smile:\ufffd2J"
@@ -25,6 +29,22 @@ def test_a_name_is_neither_markup_nor_a_command(capsys: pytest.CaptureFixture[st
     assert out.startswith(f"{SEEN}\n")
     assert out.count(SEEN) == 4
     assert not {"\x1b", "\x07", "\x9b"} & set(out)
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.02])
+def test_a_count_out_of_fold_is_told_from_the_adjusted_interval(
+    averaging: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The count may lie outside the interval, which is of the mean over the folds."""
+    facts = taught_facts(taught("good"), three_clouds(), command="dessl fit", seconds=1.0)
+    assert facts.taught is not None
+    student = dataclasses.replace(facts.taught.student, averaging=averaging)
+    report = dataclasses.replace(facts.taught, student=student)
+    show_facts(dataclasses.replace(facts, taught=report))
+    adjusted = ", adjusted for averaging over folds" if averaging else ""
+    shown = capsys.readouterr().out
+    assert f"(95 % interval{adjusted}; out of fold " in shown
+    assert "of 60 gold rows correct)." in shown
 
 
 @pytest.mark.parametrize("command", [("audit", "--cheap"), ("plan", "--width", "0.2")])

@@ -315,6 +315,9 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher", "p", "--propensity", "a"), "Draw gold labels at random; or fit without "
          "--teacher; or, for an unbiased evaluation of this student, run dessl evaluate"),
+        (("--teacher", "p", "--group", "a"), "too high for new groups, also if you omit --group. "
+         "Keep only one row of each group; or fit without --teacher; or omit --group, and rely "
+         "only on dessl evaluate --group with labelled rows of new groups."),
         (("--teacher-at-prediction",), "needs --teacher"),
         (("--other-answers", "missing"), "--other-answers needs --teacher"),
     ],

@@ -25,7 +25,9 @@ def test_the_facts_of_a_student_are_about_what_predicts_with_answers() -> None:
     assert facts.model == ModelFacts(WITH_ANSWERS, 60, refitted=False, alone=STUDENT)
     assert facts.verdict.outcome == "better"
     assert "the student with answers changed the Brier score" in facts.verdict.sentence
-    assert facts.verdict.sentence.startswith("In cross-entropy, the answers help: ")
+    assert facts.verdict.sentence.startswith(
+        "In cross-entropy, with answers to new rows, the answers help: "
+    )
     assert "corrected answers (one weight)" in facts.verdict.sentence
     assert " In the Brier score, the answers help: the student with" in facts.verdict.sentence
     assert "complete case" not in json.dumps(facts.as_dict())
@@ -51,6 +53,7 @@ def test_the_facts_of_a_student_alone(*, at_prediction: bool) -> None:
     assert [one.name for one in facts.methods] == [WITHOUT, STUDENT]
     assert facts.model == ModelFacts(STUDENT, 60, refitted=False)
     assert found.report.student.why[1:] in facts.verdict.sentence
+    assert facts.verdict.sentence.startswith("In cross-entropy, the answers help: ")
 
 
 def test_the_cross_entropy_of_a_student_has_one_interval() -> None:
@@ -108,7 +111,15 @@ def test_the_report_of_a_student_names_what_it_shows() -> None:
     facts = taught_facts(found, three_clouds(), command="dessl fit", seconds=1.0)
     page = report_html([facts])
     assert "complete case" not in page
-    assert "one number" not in page[: page.index("application/json")]
+    assert "corrected answers (one weight)" in page
+    assert "one number" not in page
+    assert page.count("(95 % interval, adjusted for averaging over folds).") == 2
+    both = {
+        name: dataclasses.replace(getattr(found.report, name), averaging=0.0)
+        for name in ("student", "with_answers")
+    }
+    plain = dataclasses.replace(facts, taught=dataclasses.replace(found.report, **both))
+    assert "adjusted" not in report_html([plain])
     assert "Difference from the model without answers" in page
     assert "the 60 labelled rows, out of fold; 54 unlabelled" in page
     assert "λ" not in page[page.index("<h4>Methods") :]

@@ -6,9 +6,10 @@ import pytest
 import torch
 from tests.teachers.three_clouds import NAMES, SHORT, answers, data, school
 
+from dessl.data import SemiData
 from dessl.teachers import Answers
 from dessl.teachers.crossfit import FOLDS
-from dessl.teachers.school import Parts, imitating_networks
+from dessl.teachers.school import Parts, School, imitating_networks
 
 
 def test_networks_never_train_on_what_they_leave_out() -> None:
@@ -64,6 +65,14 @@ def test_only_hard_teachers_have_a_confusion() -> None:
     torch.testing.assert_close(table.sum(-1), torch.ones(FOLDS, 3, dtype=torch.float64))
     soft = dataclasses.replace(one, answers=(Answers.of(answers("good")[:600], NAMES),))
     assert soft.confusions() == (None,)
+
+
+def test_rows_that_belong_together_are_refused() -> None:
+    """Folds of rows would evaluate a group by networks that learnt from it."""
+    rows = data()
+    grouped = SemiData(rows.x, rows.y, class_names=NAMES, groups=torch.arange(600) // 2)
+    with pytest.raises(ValueError, match="too high for new groups, also if you omit groups"):
+        School.of(grouped, answers("good")[:600], SHORT, 0, models=())
 
 
 def test_a_teacher_without_answers_to_imitate_is_named() -> None:

@@ -49,6 +49,7 @@ def test_answers_that_were_not_kept_change_nothing() -> None:
     assert more is not None
     worse = dataclasses.replace(more, pooled_loss=more.without_loss + 1)
     deaf = dataclasses.replace(found, report=dataclasses.replace(found.report, with_answers=worse))
+    assert (deaf.heard, found.heard) == (None, more)
     x, said = rows()[0][600:], answers("good")[600:]
     assert torch.equal(deaf.predict_log_proba(x, said), found.predict_log_proba(x))
 

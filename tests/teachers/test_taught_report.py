@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, renewed
+from dessl.teachers.taught_report import (
+    CORRECTED,
+    Choice,
+    Interval,
+    TaughtReport,
+    TeacherQuality,
+    renewed,
+)
 
 SHARE, ERROR = Interval(0.8, 0.7, 0.9), Interval(0.05, 0.01, 0.09)
 QUALITY = TeacherQuality("model", 1.0, SHARE, ERROR, 0.85, 0.6)
@@ -62,6 +69,19 @@ def test_answers_are_used_where_they_help(change: dict[str, Any], kept: bool, sa
     assert choice.kept is kept
     assert choice.used == (choice.weights if kept else choice.weights_without)
     assert says in choice.why
+
+
+@pytest.mark.parametrize(("n", "cautious"), [(12, True), (29, True), (30, False)])
+def test_help_seen_on_few_gold_rows_is_called_uncertain(n: int, *, cautious: bool) -> None:
+    why = made(n=n).why
+    assert "The answers help" in why
+    caution = (
+        f" With only {n} gold rows this is uncertain, whatever the interval says: label at least "
+        "30. Weights:"
+    )
+    assert (caution in why) is cautious
+    assert ("With only" in why) is cautious
+    assert "With only" not in made(n=n, pooled_loss=0.7).why  # no help is claimed
 
 
 def test_a_gain_of_rounding_is_shown_as_no_change() -> None:
@@ -119,6 +139,7 @@ def test_a_report_is_the_same_after_json(more: Choice | None) -> None:
     lines = str(report).splitlines()
     assert lines[:3] == ["60 gold labels, 540 rows without one.", str(QUALITY), str(silent)]
     assert lines[3] == f"Without the teacher at prediction time: {made().why}"
+    assert lines[4] == "The accuracy of the result is about 0.900 (0.850 to 0.950)."
     assert len(lines) == (5 if more is None else 7)
     assert "60 gold labels" in report._repr_html_()
 
@@ -160,6 +181,17 @@ def test_an_accuracy_is_moved_to_that_of_the_mean_over_the_folds() -> None:
     assert choice.accuracy == Interval(0.92, 0.87, 0.97)
     assert choice.accuracy_gold_rows == Interval(0.92, 0.8200000000000001, 1.0)  # at most 1
     assert choice.averaging == 0.02
+
+
+def test_members_of_earlier_reports_have_their_present_names() -> None:
+    new = made(members=("gold only", *CORRECTED))
+    old = TaughtReport(60, 540, (QUALITY,), new, new).as_dict()
+    for name in ("student", "with_answers"):
+        old[name]["members"] = ("gold only", "corrected answers", "corrected answers, one number")
+    found = TaughtReport.from_dict(old)
+    assert found.student.members == ("gold only", "corrected answers", CORRECTED[1])
+    assert "corrected answers (one weight) 0.60" in str(found)
+    assert "one number" not in str(found)
 
 
 def test_an_earlier_report_has_no_interval_of_the_calibration_error() -> None:

@@ -45,7 +45,15 @@ def answers_to(
         other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default
             as in training.
     """
-    if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
+    taught = model.model.taught if isinstance(model.model, TaughtPredictor) else None
+    if taught is None or taught.listening is None:
+        return None
+    if taught.heard is None:
+        predicts = "student" if taught.report.student.kept else "model without answers"
+        say(
+            "Note: this run does not use the answers to new rows (they gave no clear gain on gold "
+            f"rows): the {predicts} predicts all rows."
+        )
         return None
     table = open_table(source, **reading.like(model.encoding, source).options)
     columns = model.details["teachers"]

@@ -17,7 +17,7 @@ from rich.text import Text
 if TYPE_CHECKING:  # every command imports this module: heavy imports are inside functions
     from dessl.evaluation.verdict import Comparison
     from dessl.results.averages import Average
-    from dessl.results.facts import RunFacts
+    from dessl.results.facts import Estimate, RunFacts
     from dessl.teachers import PoolReport
 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
@@ -82,18 +82,13 @@ def noted_warnings() -> Iterator[list[str]]:
 
 def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
-    from dessl.evaluation.metrics.vocabulary import interval_text
     from dessl.report.decision import (
         ADVICE,
         accuracy_of,
         baseline,
-        evaluation_rows,
-        guessing,
         has_differences,
         why,
-        without_answers,
     )
-    from dessl.results.taught import with_members_named
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
@@ -103,18 +98,31 @@ def show_facts(facts: "RunFacts") -> None:
     if facts.pool:
         console.print(_pool_table(facts.pool))
     for line in facts.taught.about_teachers if facts.taught else ():
-        show(with_members_named(line))
+        show(line)
     show(why(facts))
     if facts.model and (found := accuracy_of(facts)):
-        (share,) = facts.values(facts.model.method, "accuracy")
-        low, high = interval_text("accuracy", found.low, found.high)
-        n, whose = facts.data.test, evaluation_rows(facts)
-        right = f"{round(share * n)} of {n} {whose} correct"
-        level = f"{100 * found.confidence:g} % interval"
-        expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
-        show(f"Expected accuracy: {expected} {guessing(facts)}".rstrip())
+        show(_expected(facts, facts.model.method, found))
     if facts.verdict.outcome == "no verdict":
         show(f"{ADVICE['no verdict']}.")
+
+
+def _expected(facts: "RunFacts", method: str, found: "Estimate") -> str:
+    """The accuracy to expect of the saved model, and how many rows it predicted correctly."""
+    from dessl.evaluation.metrics.vocabulary import interval_text
+    from dessl.report.decision import evaluation_rows, guessing, without_answers
+    from dessl.results.taught import averaging
+    from dessl.teachers.taught_report import ADJUSTED
+
+    (share,) = facts.values(method, "accuracy")
+    low, high = interval_text("accuracy", found.low, found.high)
+    n, whose = facts.data.test, evaluation_rows(facts)
+    right = f"{round(share * n)} of {n} {whose} correct"
+    level = f"{100 * found.confidence:g} % interval"
+    if facts.taught:
+        right = f"out of fold {right}"
+        level += f", {ADJUSTED}" if averaging(facts.taught, method) else ""
+    expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
+    return f"Expected accuracy: {expected} {guessing(facts)}".rstrip()
 
 
 def show_run(out: Path, facts: "RunFacts", *, as_json: bool) -> None:

@@ -42,6 +42,7 @@ from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.teachers.answers import warn_of_chance
+from dessl.teachers.school import refused_groups
 from dessl.training.progress import whole_bar
 
 ONLY = {
@@ -63,6 +64,8 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
             "an unbiased evaluation of this student, run dessl evaluate --propensity on rows that "
             "it was not trained on."
         )
+    if "group" in odd:
+        raise ValueError(refused_groups("--group", "--teacher", "dessl evaluate --group"))
     if odd:
         named = ", ".join("--" + name.replace("_", "-") for name in odd)
         raise ValueError(

@@ -28,6 +28,7 @@ from dessl.data.labels import (
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 from dessl.teachers.answers import named_answers
+from dessl.teachers.school import refused_groups
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
@@ -330,6 +331,8 @@ def check_alone(classifier: Any, **weights: Any) -> None:
             "propensity cannot be used with teachers' answers: gold labels must be drawn at random "
             "from all rows, or the results are biased. Draw them at random, or omit teachers."
         )
+    if "groups" in given:
+        raise ValueError(refused_groups())
     if given:
         raise ValueError(
             f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "

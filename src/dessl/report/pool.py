@@ -4,11 +4,11 @@ from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.evaluation.verdict import of_groups
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
-from dessl.results.taught import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT, with_members_named
+from dessl.results.taught import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT
 from dessl.results.trial import TWIN
 from dessl.teachers import PoolReport
 from dessl.teachers.pool import ANCHOR
-from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
+from dessl.teachers.taught_report import ADJUSTED, Choice, Interval, TeacherQuality
 
 LOSS = metric_text("cross_entropy")
 HEADINGS = ("member", "weight", f"{LOSS} alone", "difference from networks", "unlabelled rows")
@@ -115,14 +115,14 @@ def _shown(interval: Interval) -> str:
 
 
 def _choice(title: str, choice: Choice) -> Markup:
-    why = with_members_named(choice.why)
     rows = (
-        (named(with_members_named(name)), f"{weight:.2f}")
+        (named(name), f"{weight:.2f}")
         for name, weight in zip(choice.members, choice.used, strict=True)
     )
+    level = f"95 % interval, {ADJUSTED}" if choice.averaging else "95 % interval"
     return element(
         "div",
         element("h4", title),
-        element("p", f"{why} Accuracy: {_shown(choice.accuracy)} (95 % interval)."),
+        element("p", f"{choice.why} Accuracy: {_shown(choice.accuracy)} ({level})."),
         table(("member", "weight"), rows, label=title, class_="metrics"),
     )

@@ -100,10 +100,14 @@ def _averaged(one: Estimate, report: TaughtReport) -> Estimate:
     """
     if one.metric != "accuracy":
         return one
-    heard = report.with_answers if one.method == WITH_ANSWERS else None
-    by = (heard or report.student).averaging
-    moved = Interval(one.value, one.low, one.high).shifted(by)
+    moved = Interval(one.value, one.low, one.high).shifted(averaging(report, one.method))
     return dataclasses.replace(one, value=moved.value, low=moved.low, high=moved.high)
+
+
+def averaging(report: TaughtReport, method: str) -> float:
+    """How much the mean over the folds adds to the accuracy of single networks of a method."""
+    heard = report.with_answers if method == WITH_ANSWERS else None
+    return (heard or report.student).averaging
 
 
 class GoldRows(EvaluationRows):
@@ -138,21 +142,12 @@ def _taught_verdict(
     name = WITH_ANSWERS if WITH_ANSWERS in comparisons else STUDENT
     choice = report.with_answers if name == WITH_ANSWERS else report.student
     if choice is None or not choice.kept:
-        said = f"{with_members_named(report.student.why)} {report.hint}".rstrip()
+        said = f"{report.student.why} {report.hint}".rstrip()
         return Verdict("not used", said)
     (primary,) = (one for one in comparisons[name] if one.metric == PRIMARY)
     found = verdict(primary, margin=MARGIN)
-    why = with_members_named(choice.why)
     brier = f"{BRIER[found.outcome]}{found.sentence.removeprefix(OUTCOMES[found.outcome])}"
     brier = brier.replace("held-out labels", "gold labels")
-    said = f"In cross-entropy, {why[0].lower()}{why[1:]} In the Brier score, {brier}"
+    where = "In cross-entropy, " + "with answers to new rows, " * (name == WITH_ANSWERS)
+    said = f"{where}{choice.why[0].lower()}{choice.why[1:]} In the Brier score, {brier}"
     return dataclasses.replace(found, sentence=said)
-
-
-def with_members_named(text: str) -> str:
-    """A text with the members of a student's pool by names without a comma.
-
-    >>> with_members_named("gold only 0.20, corrected answers, one number 0.80")
-    'gold only 0.20, corrected answers (one weight) 0.80'
-    """
-    return text.replace("corrected answers, one number", "corrected answers (one weight)")

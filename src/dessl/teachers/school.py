@@ -317,7 +317,33 @@ def imitating_networks(
     return [one.network for one in trained]
 
 
+def refused_groups(
+    groups: str = "groups",
+    teachers: str = "teachers' answers",
+    evaluate: str = "estimate_metric(..., groups=)",
+) -> str:
+    """Why rows that belong together cannot be used with answers, and what to do instead.
+
+    One gold row in each group would not be enough: students learn from the answers to the group's
+    other rows too.
+
+    Args:
+        groups: What the user calls the groups.
+        teachers: What the user calls the answers.
+        evaluate: How to evaluate with groups.
+    """
+    return (
+        f"{groups} cannot be used with {teachers}: folds are of rows, and students learn from the "
+        "answers to all unlabelled rows, so rows of one group would be used for training and for "
+        "evaluation. The accuracy and the gain from the answers would be too high for new groups, "
+        f"also if you omit {groups}. Keep only one row of each group; or fit without {teachers}; "
+        f"or omit {groups}, and rely only on {evaluate} with labelled rows of new groups."
+    )
+
+
 def _check(data: SemiData) -> None:
+    if data.groups is not None:
+        raise ValueError(refused_groups())
     if data.x.ndim != 2:
         raise ValueError(
             f"learning from answers needs a table (n, features); got rows of shape "

@@ -41,7 +41,7 @@ from dessl.teachers.fold_networks import Lesson, NetworkSetting, Trained
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student_pool import evaluated
 from dessl.teachers.taught import Evaluated, Listening, Taught
-from dessl.teachers.taught_report import Interval, TaughtReport, TeacherQuality
+from dessl.teachers.taught_report import CORRECTED, Interval, TaughtReport, TeacherQuality
 from dessl.teachers.tree_student import NAME, tree_students
 from dessl.teachers.trees import Trees, joined
 from dessl.training.progress import doing
@@ -152,7 +152,7 @@ def decided(
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
-        names = (*students, "corrected answers", "corrected answers, one number", *grown)
+        names = (*students, *CORRECTED, *grown)
         alone = rows.taught if student.kept else rows.without
         parts = Parts(kinds, (), (full, plain), names, trees)
         with_answers, with_rows = evaluated(school, parts, alone)

@@ -82,6 +82,12 @@ class Taught:
     evaluated: Evaluated | None = None
     others: Mapping[str, Teacher] = field(default_factory=dict)
 
+    @property
+    def heard(self) -> Choice | None:
+        """The decision about answers to new rows; None if they are not used."""
+        choice = self.report.with_answers
+        return choice if self.listening and choice and choice.kept else None
+
     def predict_log_proba(self, x: ArrayLike, answers: Any = None) -> Tensor:
         """Return log-probabilities (n, classes), float64.
 
@@ -95,8 +101,8 @@ class Taught:
         rows = self.space(columns)
         gold = [network_log_p(network, rows) for network in self.networks["complete_case"]]
         read = () if answers is None else self._read(answers, len(rows))
-        choice = self.report.with_answers
-        if not read or choice is None or not choice.kept:
+        choice = self.heard
+        if not read or choice is None:
             return self._alone(columns, rows, gold)
         answered = answered_by_any(read).to(rows.device)
         if not bool(answered.any()):

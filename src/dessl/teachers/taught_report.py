@@ -8,6 +8,11 @@ from dessl._html import GREEN, GREY, card
 from dessl.evaluation.metrics.vocabulary import ROUNDING, digits_text, interval_digits
 from dessl.teachers.pool import LEAST_WEIGHT
 
+FEW_GOLD = 30  # with fewer, the interval of the gain is too often beside the truth
+ADJUSTED = "adjusted for averaging over folds"  # an accuracy that is not that of single networks
+CORRECTED = ("corrected answers", "corrected answers (one weight)")  # members: with D, without
+RENAMED = {"corrected answers, one number": CORRECTED[1]}  # members in earlier reports
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -193,7 +198,7 @@ class Choice:
             found += f". The student alone has {self.alone_loss:.3f}; {_change(more)}"
         bar = f" of more than {self.needed:g} standard error" if self.needed else ""
         if self.sure:
-            said = f"The answers help: {found}."
+            said = f"The answers help: {found}.{self._caution}"
         elif self.kept:
             said = f"The answers are used, but the gain may be chance: {found}."
         elif self._better_than_without:
@@ -212,6 +217,16 @@ class Choice:
             if weight > 0.005
         )
         return said if more is not None and not self.kept else f"{said} Weights: {counted}."
+
+    @property
+    def _caution(self) -> str:
+        """That few gold rows show little; "" with enough of them."""
+        if self.n >= FEW_GOLD:
+            return ""
+        return (
+            f" With only {self.n} gold rows this is uncertain, whatever the interval says: label "
+            f"at least {FEW_GOLD}."
+        )
 
     def _refusal(self, bar: str) -> str:
         """Why the answers are not used."""
@@ -334,7 +349,7 @@ def _lines(choices: Mapping[str, Choice]) -> list[str]:
     return [
         line
         for title, one in choices.items()
-        for line in (f"{title}: {one.why}", f"Its accuracy is about {one.accuracy}.")
+        for line in (f"{title}: {one.why}", f"The accuracy of the result is about {one.accuracy}.")
     ]
 
 
@@ -354,5 +369,6 @@ def renewed(found: Mapping[str, Any]) -> dict[str, Any]:
 def _choice(found: Mapping[str, Any]) -> Choice:
     lists = ("members", "weights", "weights_without")
     own: dict[str, Any] = {name: tuple(found[name]) for name in lists}
+    own["members"] = tuple(RENAMED.get(name, name) for name in own["members"])
     own |= {name: Interval(**found[name]) for name in ("accuracy", "accuracy_gold_rows")}
     return Choice(**{**found, **own})

@@ -52,6 +52,8 @@ def test_a_misspelt_teacher(table: Table) -> None:
          "'unknown' ..., or --other-answers missing for all such answers."),
         (["A.", "B:"], "Did you mean 'A' by 'A.'? Did you mean 'B' by 'B:'? Write the classes as "
          "in the gold labels, or pass --other-answers missing."),
+        (["0.15", "B"], "got '0.15' in 1 row. If '0.15' means no answer, pass --missing-label"),
+        (["0", "1"], "got '0' in 1 row, '1' in 1 row. If '0', '1' mean no answer, pass"),
         (["?"], "got '?' in 1 row. If '?' means no answer, pass --missing-label '?', or"),
     ],
 )  # fmt: skip
@@ -63,3 +65,26 @@ def test_no_mark_is_suggested_for_what_resembles_a_class(
     with pytest.raises(DataError) as error:
         read_answers(table, {"llm": ["llm"]}, ("A", "B"), fitting=True)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "said", "told"),
+    [
+        ("llm", ("no", "yes"), ["0.15", "0.85", "1", "NA"],
+         "in place of 'llm': 'llm_no', 'llm_yes'; and pass --teacher llm."),
+        ("llm", ("0", "1"), ["0.15", "1", "0"], "'llm': 'llm_0', 'llm_1'; and pass --teacher llm."),
+        ("p_yes", ("no", "yes"), ['"0,15"', '"0,85"'],
+         "in place of 'p_yes': 'p_no', 'p_yes'; and pass --teacher p."),
+    ],
+)  # fmt: skip
+def test_probabilities_of_one_class_are_not_taken_for_marks(
+    tmp_path: Path, name: str, classes: tuple[str, ...], said: list[str], told: str
+) -> None:
+    """To empty such cells would discard all answers."""
+    (tmp_path / "a.csv").write_text("\n".join([f"x,{name}", *(f"1,{one}" for one in said)]))
+    table = open_table(tmp_path / "a.csv")
+    with pytest.raises(DataError) as error:
+        read_answers(table, {name: [name]}, classes, fitting=True)
+    assert "These look like probabilities of one class. Give one column for" in str(error.value)
+    assert told in str(error.value)
+    assert "missing" not in str(error.value)

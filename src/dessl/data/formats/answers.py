@@ -1,5 +1,6 @@
 """Columns of a table with a teacher's answers: classes, or a probability for each class."""
 
+import shlex
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -17,11 +18,11 @@ from dessl.data.errors import (
     in_rows,
     missing_label_options,
 )
-from dessl.data.formats.cells import has_decimal_comma, numbers
+from dessl.data.formats.cells import has_decimal_comma, is_number, numbers
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.tables import Table
 from dessl.data.labels import MARKS
-from dessl.data.spelling import spelled
+from dessl.data.spelling import Spelled, spelled
 
 SHOWN = 3  # options in a message
 
@@ -98,7 +99,7 @@ def read_answers(
             cells = [texts[code] for code in column.codes.tolist()]
             read = spelled(cells, class_names, missing)
             if other_answers is None:
-                _check_classes(table.source, name, read.other, class_names, fitting=fitting)
+                _check_classes(table.source, name, read, class_names, fitting=fitting)
             read.warn(quoted(name), class_names, stacklevel=2)
             found[name] = read.classes
         else:
@@ -107,10 +108,51 @@ def read_answers(
 
 
 def _check_classes(
-    source: Path, name: str, odd: Counter[str], class_names: Sequence[str], *, fitting: bool
+    source: Path, name: str, read: Spelled, class_names: Sequence[str], *, fitting: bool
 ) -> None:
-    if not odd:
+    if not read.other:
         return
+    advice = _advice(read.other, class_names, fitting=fitting)
+    if fitting and _are_probabilities(read):
+        advice = _columns_advice(name, class_names)
+    raise DataError.of(
+        source,
+        expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "
+        f"cells, in column {quoted(name)}",
+        got=in_rows(read.other),
+        do=advice,
+    )
+
+
+def _are_probabilities(read: Spelled) -> bool:
+    """Whether all answers but marks are numbers from 0 to 1, some of them between.
+
+    >>> _are_probabilities(spelled(["0.15", "1", "NA"], ("0", "1")))
+    True
+    >>> _are_probabilities(spelled(["0", "0.5"], ("0", "0.5", "1")))
+    False
+    """
+    texts = {one.replace(",", ".") for one in read.other if one.strip().lower() not in MARKS}
+    if not {*read.classes} <= {None, "0", "1"} or not all(map(is_number, texts)):
+        return False
+    values = [float(one) for one in texts]
+    return all(0 <= one <= 1 for one in values) and any(0 < one < 1 for one in values)
+
+
+def _columns_advice(name: str, class_names: Sequence[str]) -> str:
+    """How to give probabilities, for a column that has only those of one class."""
+    endings = (ending for one in class_names for ending in probability_columns("", one))
+    teacher = next((name.removesuffix(one) for one in endings if name.endswith(one)), "") or name
+    columns = [quoted(probability_columns(teacher, one)[1]) for one in class_names]
+    return (
+        "These look like probabilities of one class. Give one column for each class, named after "
+        f"the classes, in place of {quoted(name)}: {few(columns, most=20)}; and pass --teacher "
+        f"{shlex.quote(teacher)}."
+    )
+
+
+def _advice(odd: Counter[str], class_names: Sequence[str], *, fitting: bool) -> str:
+    """What to do about answers that are no class."""
     meant, marks = _meant(odd, class_names)
     do = "Empty these cells, write the classes as in training, or pass --other-answers missing."
     if fitting and marks:
@@ -127,13 +169,7 @@ def _check_classes(
         f"Did you mean {quoted(near)} by {few([quoted(one) for one in own], most=SHOWN)}?"
         for near, own in list(meant.items())[:SHOWN]
     ]
-    raise DataError.of(
-        source,
-        expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "
-        f"cells, in column {quoted(name)}",
-        got=in_rows(odd),
-        do=" ".join([*asked, do]),
-    )
+    return " ".join([*asked, do])
 
 
 def _meant(odd: Counter[str], class_names: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
