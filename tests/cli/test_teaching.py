@@ -314,7 +314,7 @@ def test_a_finished_run_is_not_replaced_by_another(cli: Cli, answers: Path, tmp_
         (("--teacher", "p", "--labels", "50"), "--labels cannot be used with --teacher on a table"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher", "p", "--propensity", "a"), "Draw gold labels at random; or fit without "
-         "--teacher; or, for an unbiased evaluation of this student, run dessl evaluate"),
+         "--teacher; or, for an unbiased evaluation of this student, use dessl evaluate"),
         (("--teacher", "p", "--group", "a"), "too high for new groups, also if you omit --group. "
          "Keep only one row of each group; or fit without --teacher; or omit --group, and rely "
          "only on dessl evaluate --group with labelled rows of new groups."),

@@ -75,6 +75,14 @@ def test_rows_that_belong_together_are_refused() -> None:
         School.of(grouped, answers("good")[:600], SHORT, 0, models=())
 
 
+def test_labelling_probabilities_are_refused() -> None:
+    rows = data()
+    propensity = torch.full((600,), 0.1)
+    weighted = SemiData(rows.x, rows.y, class_names=NAMES, propensity=propensity)
+    with pytest.raises(ValueError, match="gold labels drawn at random from all rows"):
+        School.of(weighted, answers("good")[:600], SHORT, 0, models=())
+
+
 def test_a_teacher_without_answers_to_imitate_is_named() -> None:
     silent = Answers.of([*[None] * 5, "a"], NAMES, name="silent").taken(torch.arange(5))
     with pytest.raises(ValueError, match="silent answered none of the 5 unlabelled rows"):

@@ -42,7 +42,7 @@ from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.teachers.answers import warn_of_chance
-from dessl.teachers.school import refused_groups
+from dessl.teachers.school import refused_groups, refused_propensity
 from dessl.training.progress import whole_bar
 
 ONLY = {
@@ -57,13 +57,8 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
     """Refuse options of ``dessl fit`` that do not apply with ``--teacher``."""
     odd = [name for name, value in options.items() if name not in ONLY and value != defaults[name]]
     if "propensity" in odd:
-        raise ValueError(
-            "--propensity cannot be used with --teacher: the student and its evaluation need gold "
-            "labels drawn at random from all rows. Without that, the results are biased, also if "
-            "you omit --propensity. Draw gold labels at random; or fit without --teacher; or, for "
-            "an unbiased evaluation of this student, run dessl evaluate --propensity on rows that "
-            "it was not trained on."
-        )
+        words = ("--propensity", "--teacher", "dessl evaluate --propensity")
+        raise ValueError(refused_propensity(*words))
     if "group" in odd:
         raise ValueError(refused_groups("--group", "--teacher", "dessl evaluate --group"))
     if odd:

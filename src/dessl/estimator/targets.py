@@ -28,7 +28,7 @@ from dessl.data.labels import (
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 from dessl.teachers.answers import named_answers
-from dessl.teachers.school import refused_groups
+from dessl.teachers.school import refused_groups, refused_propensity
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
@@ -327,10 +327,7 @@ def check_alone(classifier: Any, **weights: Any) -> None:
     """Reject arguments that learning from a teacher's answers does not use."""
     given = [name for name, value in weights.items() if value is not None]
     if "propensity" in given:
-        raise ValueError(
-            "propensity cannot be used with teachers' answers: gold labels must be drawn at random "
-            "from all rows, or the results are biased. Draw them at random, or omit teachers."
-        )
+        raise ValueError(refused_propensity())
     if "groups" in given:
         raise ValueError(refused_groups())
     if given:

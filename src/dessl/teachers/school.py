@@ -341,9 +341,31 @@ def refused_groups(
     )
 
 
+def refused_propensity(
+    propensity: str = "propensity",
+    teachers: str = "teachers' answers",
+    evaluate: str = "estimate_metric(..., propensity=)",
+) -> str:
+    """Why labelling probabilities cannot be used with answers, and what to do instead.
+
+    Args:
+        propensity: What the user calls the probabilities.
+        teachers: What the user calls the answers.
+        evaluate: How to evaluate with them.
+    """
+    return (
+        f"{propensity} cannot be used with {teachers}: the student and its evaluation need gold "
+        "labels drawn at random from all rows. Without that, the results are biased, also if you "
+        f"omit {propensity}. Draw gold labels at random; or fit without {teachers}; or, for an "
+        f"unbiased evaluation of this student, use {evaluate} on rows that it was not trained on."
+    )
+
+
 def _check(data: SemiData) -> None:
     if data.groups is not None:
         raise ValueError(refused_groups())
+    if data.propensity is not None:
+        raise ValueError(refused_propensity())
     if data.x.ndim != 2:
         raise ValueError(
             f"learning from answers needs a table (n, features); got rows of shape "
