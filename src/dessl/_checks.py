@@ -164,6 +164,11 @@ def same_device(**tensors: Tensor) -> None:
 def scalar(name: str, value: object) -> float | Tensor:
     """Reject anything but a finite number or a tensor of shape ()."""
     if isinstance(value, Tensor):
+        if value.is_complex() or value.dtype == torch.bool:
+            raise TypeError(
+                f"{name} must be a real number or a real tensor of shape (); got a tensor of "
+                f"{value.dtype}. Pass a float, or a floating-point tensor."
+            )
         if value.ndim != 0:
             raise ValueError(
                 f"{name} must be a number or a tensor of shape (); got {tuple(value.shape)}. "
