@@ -114,3 +114,11 @@ def test_selection_needs_validation_rows() -> None:
     population(dataclasses.replace(PLAN, select="last"), validation=0)
     with pytest.raises(ValueError, match="select='accuracy' needs validation rows"):
         population(dataclasses.replace(PLAN, select="accuracy"), validation=0)
+
+
+def test_a_run_of_no_draw_or_an_unknown_risk_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ValueError, match=r"risk must be one of 'complete_case', .*; got 'deb'"):
+        PopulationRun(0, drawn(0), 1.0, "deb")  # type: ignore[arg-type]
+    for draw in (None, tuple(drawn(0))):
+        with pytest.raises(TypeError, match=r"draw must be a LabelDraw; got .*draw_labels"):
+            PopulationRun(0, draw)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
-from dessl.risk import RISKS
+from dessl.risk import RISKS, risk_named
 from dessl.surrogates import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.identity import parts_identity, sha256_of
@@ -42,6 +42,14 @@ class PopulationRun:
     draw: LabelDraw
     lam: float = 1.0
     risk: RiskKind = "debiased"
+
+    def __post_init__(self) -> None:
+        risk_named(self.risk)
+        if not isinstance(self.draw, LabelDraw):
+            raise TypeError(
+                f"draw must be a LabelDraw; got {type(self.draw).__name__}. Make one with "
+                "dessl.data.draw_labels, or by hand: LabelDraw(labelled, validation, unlabelled)."
+            )
 
     def plan(self, shared: TrainPlan) -> TrainPlan:
         """The plan of this run alone, for :func:`dessl.train`."""
