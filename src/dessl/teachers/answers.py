@@ -203,7 +203,7 @@ def _dimensions(values: ArrayLike, name: str) -> int:
         found = np.ndim(values)
         got = "" if found <= 2 else f"{found} dimensions"
     except ValueError:  # NumPy makes no array of them
-        found, got = 0, "a list whose entries have different lengths"
+        found, got = 0, "a list whose entries have different shapes"
     if got:
         raise ValueError(
             f"the answers of {name} must be a column of classes (n,) or a table of probabilities "
