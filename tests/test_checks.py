@@ -48,3 +48,12 @@ def test_whole_numbers_beyond_all_floats_are_refused(power: int) -> None:
             check("lam", huge)
     with pytest.raises(ValueError, match="n must be between 0 and 5"):
         _checks.whole_number("n", huge, high=5)
+
+
+@pytest.mark.parametrize("value", [True, 1j])
+def test_booleans_and_complex_numbers_are_refused_in_tensors_too(value: complex) -> None:
+    for given in (value, torch.tensor(value)):
+        with pytest.raises(TypeError, match=r"lam must be a (real )?number or a .*tensor of .*got"):
+            _checks.scalar("lam", given)
+    for given in (torch.tensor(2), torch.tensor(0.5, dtype=torch.float64)):
+        assert _checks.scalar("lam", given) is given

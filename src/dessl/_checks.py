@@ -1,7 +1,7 @@
 """Argument checks with uniform messages: what was expected, what was given, what to do."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -164,6 +164,11 @@ def same_device(**tensors: Tensor) -> None:
 def scalar(name: str, value: object) -> float | Tensor:
     """Reject anything but a finite number or a tensor of shape ()."""
     if isinstance(value, Tensor):
+        if value.is_complex() or value.dtype == torch.bool:
+            raise TypeError(
+                f"{name} must be a real number or a real tensor of shape (); got a tensor of "
+                f"{value.dtype}. Pass a float, or a floating-point tensor."
+            )
         if value.ndim != 0:
             raise ValueError(
                 f"{name} must be a number or a tensor of shape (); got {tuple(value.shape)}. "
@@ -218,6 +223,24 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
         wanted = f"at least {low}" if high is None else f"between {low} and {high}"
         raise ValueError(f"{name} must be {wanted}; got {quoted(int(value))}.")
     return int(value)
+
+
+def numbers_of(name: str, value: object, *, advice: str = "") -> list[Any]:
+    """Return the entries of a list, an array or a tensor; each is then for :func:`number`.
+
+    >>> numbers_of("weights", torch.tensor([1.0, 0.5]))
+    [1.0, 0.5]
+    >>> numbers_of("weights", 0.5, advice="Pass one for each term.")
+    Traceback (most recent call last):
+    TypeError: weights must be a list of numbers; got float 0.5. Pass one for each term.
+    """
+    entries = value.tolist() if isinstance(value, Tensor | np.ndarray) else value
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise TypeError(
+            f"{name} must be a list of numbers; got {type(value).__name__} {quoted(value)}. "
+            f"{advice}".rstrip()
+        )
+    return list(entries)
 
 
 def true_or_false(name: str, value: object) -> bool:

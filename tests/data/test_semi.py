@@ -252,6 +252,9 @@ def test_a_data_set_is_read_into_one_array() -> None:
     ("y", "options", "message"),
     [
         ([0, 1], {}, "y must have one label for each row of x; got 2 labels for 3 rows"),
+        ([1], {}, "y must have .* row of x; got 1 labels for 3 rows"),  # not: of one class only
+        ([0], {"test": (np.zeros((2, 2)), [1, 0])}, "y must .* of x; got 1 labels for 3 rows"),
+        ([0, 0, 0], {"validation": (np.zeros((2, 2)), [0])}, "of validation x; got 1 labels for 2"),
         ([0, 1, 2], {"class_names": ["a", "b"]}, "class numbers below 2"),
         ([0, 0, -1], {}, "at least 2 classes"),
         ([0, 1, -1], {"test": (np.zeros((2, 2)), [0, -1])}, "test y must label every row; 1 of 2"),

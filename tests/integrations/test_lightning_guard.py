@@ -146,3 +146,13 @@ def test_a_module_that_diverged_can_be_validated_and_fitted_again(data: SemiData
     module.risk_limit = 1e6
     lightning.Trainer(**plain, **quiet).validate(module, rows)
     lightning.Trainer(max_epochs=1, **plain, **quiet).fit(module, rows)
+
+
+def test_a_term_without_a_gradient_is_warned_of_once(data: SemiData) -> None:
+    def h(logits: Tensor) -> Tensor:
+        return logits.detach().square().sum(-1)
+
+    (warning,) = said(data, h, lam=0.5)
+    assert warning.startswith("H of FromFunction has no gradient, so λ = 0.5 has no effect")
+    assert said(data, h, lam=0.0) == []
+    assert said(data, h, lam=0.5, risk="complete_case") == []

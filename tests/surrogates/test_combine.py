@@ -138,6 +138,12 @@ def test_a_step_leaves_out_what_its_terms_leave_out() -> None:
 def test_a_single_surrogate_and_a_name_are_refused_with_advice() -> None:
     with pytest.raises(TypeError, match="surrogates must be a list; got Entropy"):
         Combine(Entropy())
-    with pytest.raises(TypeError, match=r"as_surrogate\('entropy'\)"):
-        Combine(["entropy"])
+    for names in ("entropy", ["entropy"]):
+        with pytest.raises(TypeError, match=r"as_surrogate\('entropy'\)"):
+            Combine(names)
+    for weights in (0.5, torch.tensor(0.5), "1"):
+        with pytest.raises(
+            TypeError, match=r"weights must be a list of numbers; got .* one weight"
+        ):
+            Combine([Entropy()], weights=weights)
     assert Combine([Entropy(), Entropy()], weights=torch.tensor([0.5, 1.0])).weights == (0.5, 1.0)

@@ -1,6 +1,7 @@
 """SoftMatch's weights and moments against NumPy, its H against loops."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,3 +124,10 @@ def test_one_row_has_no_spread() -> None:
     softmatch.after_step(MODEL, rows, Scores(torch.zeros(1), logits))
     assert softmatch.variance.item() == 0.5
     assert softmatch.mu.item() == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("prior", [0.5, torch.tensor(0.5), "1"])
+def test_a_prior_that_is_no_list_is_refused(prior: Any) -> None:
+    with pytest.raises(TypeError, match=r"prior must be a list of numbers; got .* for each class"):
+        SoftMatch(prior=prior)
+    assert SoftMatch(prior=torch.tensor([0.5, 0.5])).prior == (0.5, 0.5)

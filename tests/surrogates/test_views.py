@@ -1,13 +1,14 @@
 """The views that rows have when none is given, and the one pass for all of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from dessl.augment import Strong, Weak
-from dessl.surrogates import VAT, FixMatch, MixMatch, Rows, Surrogate
+from dessl.surrogates import VAT, FixMatch, MixMatch, ReMixMatch, Rows, Surrogate
 from dessl.surrogates.base import Model
 from dessl.surrogates.views import (
     NOISE,
@@ -91,3 +92,16 @@ def test_a_view_that_changes_the_number_of_rows_is_refused() -> None:
         ValueError, match=r"got views of 6, 12 rows for the same rows\. A view must"
     ):
         doubled(lambda x: x, ROWS)
+
+
+@pytest.mark.parametrize("kind", [FixMatch, ReMixMatch])
+@pytest.mark.parametrize("name", ["weak", "strong"])
+@pytest.mark.parametrize(
+    ("wrong", "came"), [("flip", "str 'flip'"), (None, "NoneType None"), (Weak, "the class Weak")]
+)
+def test_what_is_no_view_is_refused_by_name(
+    kind: type[Surrogate], name: str, wrong: Any, came: str
+) -> None:
+    expected = rf"{name} must be a view, .*; got {came}\. Pass such a function, .* Weak\(\)\."
+    with pytest.raises(TypeError, match=expected):
+        kind(**{name: wrong})

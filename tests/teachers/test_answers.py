@@ -81,6 +81,11 @@ def test_a_spelling_is_read_as_the_class_with_a_note() -> None:
         (["spam", "hm"], "no gold label has this class: label some rows"),
         (["spam", "hm"], "other_answers="),
         ([["spam", "ham", "odd"]], "so they must be probabilities"),
+        ([["spam", "ham", "odd"]] * 2, "as one column. Pass several teachers as a dict"),
+        ([[0, 1], [1, 0]], "classes as one column. Pass several teachers as a dict"),
+        ([[0.5, 0.5], [0.2]], r"\(n, classes\); got a list whose .* shapes. Pass several"),
+        ([["spam", "ham"], np.eye(3)[:2]], "entries have different shapes. Pass several"),
+        ([np.eye(3), np.eye(3)], "got 3 dimensions. Pass several teachers as a dict"),
         ([[np.nan, 0.5, 0.5]], "row 0"),
     ],
 )
@@ -194,3 +199,43 @@ def test_probabilities_no_better_than_chance_are_noticed() -> None:
     mixed = Answers.of(right[:, [1, 2, 0]], NAMES, name="llm")
     with pytest.warns(UserWarning, match="class of llm is right on 0 of 30 gold rows"):
         warn_of_chance([mixed], gold)
+
+
+COLUMN, TABLE = ["ham", "odd", None, "spam"], np.eye(3)[[0, 1, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("values", "forms"),
+    [
+        ([COLUMN, TABLE], [1, 2]),
+        ([COLUMN, COLUMN], [1, 1]),
+        ((TABLE.tolist(), tuple(COLUMN)), [2, 1]),
+        ([TABLE.tolist(), TABLE.tolist()], [2, 2]),
+        ([COLUMN] * 4, [1] * 4),  # as many as rows
+        ([Answers.of(COLUMN, NAMES), pd.Series(COLUMN), torch.tensor(TABLE)], [1, 1, 2]),
+        ({"llm": COLUMN, "crowd": TABLE}, [1, 2]),
+        (COLUMN, [1]),
+        ([COLUMN], [1]),
+        (TABLE.tolist(), [2]),
+    ],
+)
+def test_several_teachers_in_a_list_are_told_from_the_rows_of_one(
+    values: object, forms: list[int]
+) -> None:
+    read = as_answers(values, NAMES, 4)
+    assert [one.values.ndim for one in read] == forms
+    for one in read:
+        rows = [0, 1, 3]
+        assert one.probabilities[rows].argmax(1).tolist() == [0, 1, 2]
+
+
+def test_as_many_lists_of_numbers_as_rows_are_one_table() -> None:
+    square = [[1.0, 0.0, 0.0], [None] * 3, [0.0, 0.0, 1.0]]
+    (only,) = as_answers(square, NAMES, 3)
+    assert only.answered.tolist() == [True, False, True]
+
+
+def test_columns_of_another_length_are_refused_with_advice() -> None:
+    for values in ([COLUMN, COLUMN], [COLUMN, TABLE], [TABLE, TABLE]):
+        with pytest.raises(ValueError, match="Pass several teachers as a dict of columns by name"):
+            as_answers(values, NAMES, 5)

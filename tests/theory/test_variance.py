@@ -297,6 +297,14 @@ def test_correlation_is_numpys_for_arrays_and_tensors() -> None:
             ValueError,
             "on='unlabelled'; got on='all'",
         ),
+        *(
+            (
+                lambda subset=subset: risk_variance(*MOMENTS, 2, 2, 1.0, subset=subset),
+                TypeError,
+                r"subset must be a pair \(l, u\), .*; got .* pass \(l, 0\)",
+            )
+            for subset in (3, (1,), (1, 0, 0), "10")
+        ),
         (
             lambda: risk_variance(*MOMENTS, 2, 2, 1.0, population="whole"),
             ValueError,

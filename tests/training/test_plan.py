@@ -106,6 +106,8 @@ def test_unknown_settings_are_refused() -> None:
         TrainPlan.from_dict({"steps": 1, "colour": 2})
     with pytest.raises(ValueError, match="no setting 'lambda'; did you mean 'lam'"):
         TrainPlan.from_dict({"steps": 1, "lambda": 2})
+    with pytest.raises(TypeError, match=r"must be a dict by name, as as_dict.*; got list"):
+        TrainPlan.from_dict([1])
 
 
 def test_steps_of_a_run_and_between_evaluations() -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from dessl import SemiData
 from dessl.data import LabelDraw, draw_labels
 from dessl.surrogates import Entropy
-from dessl.training import TrainPlan
+from dessl.training import TrainPlan, train, train_population
 from dessl.training.stacked_runs import Population, PopulationRun
 
 PLAN = TrainPlan(steps=4, labelled_batch=4, unlabelled_batch=6, evaluate_every=2, lam=9.0, seed=9)
@@ -114,3 +114,35 @@ def test_selection_needs_validation_rows() -> None:
     population(dataclasses.replace(PLAN, select="last"), validation=0)
     with pytest.raises(ValueError, match="select='accuracy' needs validation rows"):
         population(dataclasses.replace(PLAN, select="accuracy"), validation=0)
+
+
+def test_a_run_of_no_draw_or_an_unknown_risk_is_refused_when_it_is_made() -> None:
+    with pytest.raises(ValueError, match=r"risk must be one of 'complete_case', .*; got 'deb'"):
+        PopulationRun(0, drawn(0), 1.0, "deb")  # type: ignore[arg-type]
+    for draw in (None, tuple(drawn(0))):
+        with pytest.raises(TypeError, match=r"draw must be a LabelDraw; got .*draw_labels"):
+            PopulationRun(0, draw)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bias", "optimiser"), [(True, "adamw"), (False, "adamw"), (True, "sgd")], ids=str
+)
+def test_adamw_moves_no_more_than_a_cancelled_bias_by_rounding(
+    *, bias: bool, optimiser: Any
+) -> None:
+    def normalised() -> nn.Module:
+        first = nn.Linear(3, 8, bias=bias)
+        return nn.Sequential(first, nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2))
+
+    shared = dataclasses.replace(
+        PLAN, steps=10, learning_rate=0.01, optimiser=optimiser, labelled_batch=12
+    )
+    run = PopulationRun(3, drawn(0), 0.5, "ssl")
+    (found,) = train_population(normalised, "entropy", rows(), [run], shared, progress=False)
+    alone = train(
+        normalised, "entropy", rows().with_labels(run.draw), run.plan(shared), progress=False
+    )
+    noise = {"0.bias", "1.running_mean"} if bias and optimiser == "adamw" else set()
+    mine, theirs = found.model.state_dict(), alone.model.state_dict()
+    for name in mine.keys() - noise:
+        torch.testing.assert_close(mine[name], theirs[name], rtol=1e-4, atol=1e-4)

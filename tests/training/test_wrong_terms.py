@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 import dessl
 from dessl import Rows, Scores, Surrogate, train
+from dessl.data import LabelDraw
 from dessl.surrogates import PiModel, as_is
 from dessl.surrogates.base import Model
+from dessl.training import PopulationRun, train_population
 
 
 class Answer(NamedTuple):
@@ -114,3 +116,43 @@ def test_tokens_are_not_changed_without_a_warning(make_plan: Any) -> None:
     data = dessl.SemiData(tokens, torch.where(torch.arange(100) < 40, tokens[:, 0] % 2, -1))
     with pytest.warns(UserWarning, match="that the model looks up in an embedding, such as tokens"):
         train(Reader, "mean_teacher", data, make_plan(lam=0.5))
+
+
+class Waiting(Surrogate):
+    """A term without a memory in its first steps, as if it had to see all rows first."""
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        return Scores(torch.zeros(len(rows.x)), model(rows.x)[None])
+
+
+def no_gradient(logits: Tensor) -> Tensor:
+    return dessl.entropy(logits).detach()
+
+
+def test_a_term_without_a_gradient_is_warned_of_once(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    with pytest.warns(UserWarning, match=r"FromFunction has no gradient, so λ = 0\.5") as caught:
+        train(make_model, no_gradient, make_data(), make_plan(lam=0.5))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_a_population_warns_of_a_term_without_a_gradient(make_plan: Any) -> None:
+    x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    data, rows = dessl.SemiData(x, (x[:, 0] > 0).long()), torch.arange(60)
+    draw = LabelDraw(rows[:20], rows[:0], rows[20:])
+    runs = [PopulationRun(0, draw, lam) for lam in (0.0, 0.5)]
+    with pytest.warns(UserWarning, match=r"FromFunction has no gradient, so λ = 0\.5") as caught:
+        train_population(lambda: nn.Linear(4, 2), no_gradient, data, runs, make_plan())
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    train_population(lambda: nn.Linear(4, 2), no_gradient, data, runs[:1], make_plan())
+
+
+def test_no_gradient_where_none_is_needed_is_no_fault(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    train(make_model, no_gradient, make_data(), make_plan(lam=0.0))
+    train(make_model, no_gradient, make_data(), make_plan(lam=0.5, risk="complete_case"))
+    train(make_model, Waiting(), make_data(), make_plan(lam=0.5))

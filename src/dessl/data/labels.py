@@ -34,7 +34,10 @@ MARKS = frozenset(
 
 
 def label_codes(
-    columns: Mapping[str, ArrayLike], class_names: Sequence[str] | None = None
+    columns: Mapping[str, ArrayLike],
+    class_names: Sequence[str] | None = None,
+    *,
+    rows: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The columns' labels as int64 tensors (n,), and the names of the classes.
 
@@ -46,6 +49,7 @@ def label_codes(
     Args:
         columns: Labels (n,) by their name in error messages. All get the same codes.
         class_names: The classes in order, if the labels alone do not determine them.
+        rows: How many rows of features each column belongs to, by the same names, if known.
 
     Example:
         >>> codes, names = label_codes({"y": ["dog", None, "cat", "dog"]})
@@ -53,6 +57,12 @@ def label_codes(
         ([1, -1, 0, 1], ('cat', 'dog'))
     """
     entries = {name: _entries(name, column) for name, column in columns.items()}
+    for name, n in (rows or {}).items():  # first: too few labels may also lack classes
+        if len(entries[name]) != n:
+            raise ValueError(
+                f"{name} must have one label for each row of {name.removesuffix('y')}x; got "
+                f"{len(entries[name])} labels for {n} rows."
+            )
     minus_ones = [name for name, column in entries.items() if _minus_ones(column).any()]
     for name in minus_ones if class_names is None else ():
         if np.isnan(entries[name]).any():

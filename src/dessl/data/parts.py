@@ -113,7 +113,7 @@ def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
             f"{name} y must label every row; {missing} of {len(y)} labels are missing. "
             "Omit those rows."
         )
-    return Part(x, one_label_per_row(f"{name} y", y, x))
+    return Part(x, y.to(x.device))
 
 
 def checked_stored(stored: Any, like: Tensor) -> StoredRows:
@@ -130,15 +130,6 @@ def checked_stored(stored: Any, like: Tensor) -> StoredRows:
             f"{stored.shape} of {kind} in {stored.source}."
         )
     return stored
-
-
-def one_label_per_row(name: str, y: Tensor, x: Tensor) -> Tensor:
-    """The labels on the features' device; there must be one for each row."""
-    if len(y) != len(x):
-        raise ValueError(
-            f"{name} must have one label for each row of x; got {len(y)} labels for {len(x)} rows."
-        )
-    return y.to(x.device)
 
 
 def check_draw(draw: LabelDraw, y: Tensor) -> None:

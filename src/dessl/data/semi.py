@@ -25,7 +25,6 @@ from dessl.data.parts import (
     dataset_arrays,
     labelled_part,
     named_answers,
-    one_label_per_row,
     row_groups,
     row_ids,
     row_propensity,
@@ -96,15 +95,19 @@ class SemiData:
         pairs = {key: as_pair(key, pair) for key, pair in parts.items() if pair is not None}
         self.x = feature_tensor("x", x, layout=layout)
         columns = {"y": y} | {f"{key} y": pair[1] for key, pair in pairs.items()}
-        codes, self.class_names = label_codes(columns, class_names)
+        features = {"y": self.x} | {
+            f"{key} y": feature_tensor(f"{key} x", pair[0], layout=layout)
+            for key, pair in pairs.items()
+        }
+        codes, self.class_names = label_codes(
+            columns, class_names, rows={key: len(its) for key, its in features.items()}
+        )
         if class_names is None:
             warn_of_marks(self.class_names, where="y", do="pass None in its place")
-        self.y = one_label_per_row("y", codes["y"], self.x)
+        self.y = codes["y"].to(self.x.device)
         read = {
-            key: labelled_part(
-                key, feature_tensor(f"{key} x", pair[0], layout=layout), codes[f"{key} y"], self.x
-            )
-            for key, pair in pairs.items()
+            key: labelled_part(key, features[f"{key} y"], codes[f"{key} y"], self.x)
+            for key in pairs
         }
         self.test = read.get("test")
         self._validation = read.get("validation")

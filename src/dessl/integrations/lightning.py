@@ -28,8 +28,10 @@ from dessl.training.guard import (
     DivergenceError,
     check_classes,
     divergence,
+    no_effect,
     not_finite,
     past_bound,
+    without_gradient,
 )
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import lost_ranks, ranks
@@ -121,6 +123,7 @@ class DeSSLModule(lightning.LightningModule):
         self._represents: float | None = None  # rows per unlabelled row, relative to a labelled one
         self._steps = 1  # of the fit, if λ depends on them
         self._begun = False  # whether this fit has trained on a batch
+        self._still_h: Tensor | None = None  # of the last batch, if it had no gradient
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
         self._totals: Totals | None = None  # of the epoch's batches, on the device
         self._steps_before = 0  # optimiser steps before them
@@ -216,6 +219,7 @@ class DeSSLModule(lightning.LightningModule):
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         if self._sizes:
             check_classes(scores.logits, self._sizes[1])
+        self._still_h = without_gradient(scores)
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
         options = risk_options(labelled, others, self._plan, self._represents)
         counted = options.get("weights_unlabelled")
@@ -242,12 +246,16 @@ class DeSSLModule(lightning.LightningModule):
         return risk.value
 
     def on_after_backward(self) -> None:
-        """Warn once in a fit of what only a pass shows: probabilities, and the bound of a sum."""
+        """Warn once in a fit of what only a pass shows: probabilities, a sum's bound, a still H."""
         if not self._begun and self._seen and self.global_rank == 0:
             _, scores = next(iter(self._seen.values()))
             warn_of_probabilities(scores.logits[0])
-            if warning := past_bound(self.lam, self._plan, self.surrogate):
-                warnings.warn(warning, UserWarning, stacklevel=2)
+            for warning in (
+                past_bound(self.lam, self._plan, self.surrogate),
+                no_effect(self._still_h, self.lam, self._plan, self.surrogate),
+            ):
+                if warning:
+                    warnings.warn(warning, UserWarning, stacklevel=2)
         self._begun = True
 
     def _steps_of_the_fit(self) -> int:

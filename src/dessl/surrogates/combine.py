@@ -49,6 +49,11 @@ class Combine(Surrogate):
         weights: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(surrogates, str):
+            raise TypeError(
+                f"surrogates must be a list; got {surrogates!r}. Pass "
+                f"[as_surrogate({surrogates!r})]."
+            )
         if isinstance(surrogates, Surrogate) or not isinstance(surrogates, Sequence):
             raise TypeError(
                 f"surrogates must be a list; got {type(surrogates).__name__}. Pass [surrogate]."
@@ -56,14 +61,14 @@ class Combine(Surrogate):
         if not surrogates:
             raise ValueError("surrogates must have at least one surrogate; got none.")
         self.surrogates = nn.ModuleList(surrogate_from(term) for term in surrogates)
-        weights = [1.0] * len(surrogates) if weights is None else weights
-        weights = weights.tolist() if isinstance(weights, Tensor) else weights
-        if len(weights) != len(surrogates):
+        given = [1.0] * len(surrogates) if weights is None else weights
+        given = _checks.numbers_of("weights", given, advice="Pass one weight for each surrogate.")
+        if len(given) != len(surrogates):
             raise ValueError(
-                f"weights must hold one weight for each surrogate; got {len(weights)} for "
+                f"weights must hold one weight for each surrogate; got {len(given)} for "
                 f"{len(surrogates)} surrogates."
             )
-        self.weights = tuple(_checks.number("weights", weight, low=0.0) for weight in weights)
+        self.weights = tuple(_checks.number("weights", weight, low=0.0) for weight in given)
         self._views = (1,) * len(surrogates)
         self.shares: Tensor
         self.register_buffer("shares", torch.ones(len(surrogates)), persistent=False)

@@ -4,7 +4,7 @@ import math
 
 from dessl.functional import entropy
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 
 class Entropy(Surrogate):
@@ -28,7 +28,7 @@ class Entropy(Surrogate):
 
     def __init__(self, *, view: View = plain_view, seed: int = 0) -> None:
         super().__init__(seed=seed)
-        self.view = view
+        self.view = checked_view("view", view)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the entropies (n,) and the logits (1, n, classes)."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 
 class FromFunction(Surrogate):
@@ -44,7 +44,7 @@ class FromFunction(Surrogate):
     ) -> None:
         super().__init__(seed=seed)
         self.h = h
-        self.view = view
+        self.view = checked_view("view", view)
         self._bound_is_stated = bounded_up_to is not None
         bound = math.inf if bounded_up_to is None else bounded_up_to
         self.bounded_up_to = _checks.number("bounded_up_to", bound, low=0.0)

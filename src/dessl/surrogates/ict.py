@@ -13,7 +13,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
 from dessl.surrogates.passes import side_pass
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 
 class ICT(Surrogate):
@@ -60,7 +60,7 @@ class ICT(Surrogate):
         super().__init__(seed=seed)
         self.alpha = _checks.number("alpha", alpha, low=0.0, open_low=True)
         self.decay = checked_decay(decay)
-        self.view = view
+        self.view = checked_view("view", view)
         self.teacher: EMATeacher | None = None
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002

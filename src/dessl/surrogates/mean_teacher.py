@@ -7,7 +7,7 @@ from torch import nn
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
-from dessl.surrogates.views import jittered_view, row_logits
+from dessl.surrogates.views import checked_view, jittered_view, row_logits
 
 
 class MeanTeacher(Surrogate):
@@ -41,7 +41,7 @@ class MeanTeacher(Surrogate):
 
     def __init__(self, *, view: View = jittered_view, decay: float = 0.999, seed: int = 0) -> None:
         super().__init__(seed=seed)
-        self.view = view
+        self.view = checked_view("view", view)
         self.decay = checked_decay(decay)
         self.teacher: EMATeacher | None = None
 

@@ -12,7 +12,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import side_pass
 from dessl.surrogates.targets import sharpened
-from dessl.surrogates.views import jittered_view, joint_logits
+from dessl.surrogates.views import checked_view, jittered_view, joint_logits
 
 Distance = Literal["squared", "cross_entropy"]
 
@@ -71,7 +71,7 @@ class MixMatch(Surrogate):
         self.augmentations = _checks.whole_number("augmentations", augmentations, low=1)
         self.temperature = _checks.number("temperature", temperature, low=0.0, open_low=True)
         self.alpha = _checks.number("alpha", alpha, low=0.0, open_low=True)
-        self.view = view
+        self.view = checked_view("view", view)
         if distance == "cross_entropy":
             self.bounded_up_to = 0.0
 

@@ -8,7 +8,7 @@ import torch
 from dessl import _checks
 from dessl.functional import kl_divergence, squared_distance
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.views import jittered_view, row_logits
+from dessl.surrogates.views import checked_view, jittered_view, row_logits
 
 Divergence = Literal["squared_distance", "kl"]
 DIVERGENCES = {"squared_distance": squared_distance, "kl": kl_divergence}
@@ -49,7 +49,7 @@ class PiModel(Surrogate):
     ) -> None:
         super().__init__(seed=seed)
         _checks.one_of("divergence", divergence, tuple(DIVERGENCES))
-        self.view = view
+        self.view = checked_view("view", view)
         self.divergence = divergence
         self.bounded_up_to = 0.0 if divergence == "kl" else math.inf
 

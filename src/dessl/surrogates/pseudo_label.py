@@ -8,7 +8,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities, pseudo_label
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.targets import confident_labels, sharpened
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 
 class PseudoLabel(Surrogate):
@@ -48,7 +48,7 @@ class PseudoLabel(Surrogate):
         self.temperature = _checks.number(
             "temperature", temperature, low=0.0, high=1.0, open_high=True
         )
-        self.view = view
+        self.view = checked_view("view", view)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits (1, n, classes)."""

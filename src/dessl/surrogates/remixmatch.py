@@ -12,7 +12,7 @@ from dessl.surrogates.mixmatch import mostly_own
 from dessl.surrogates.passes import side_pass
 from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, checked_prior, prior_of_classes, sharpened
-from dessl.surrogates.views import joint_logits, strong_view, weak_view
+from dessl.surrogates.views import checked_view, joint_logits, strong_view, weak_view
 
 
 class ReMixMatch(Surrogate):
@@ -75,8 +75,8 @@ class ReMixMatch(Surrogate):
         seed: int = 0,
     ) -> None:
         super().__init__(seed=seed)
-        self.weak = weak
-        self.strong = strong
+        self.weak = checked_view("weak", weak)
+        self.strong = checked_view("strong", strong)
         self.prior = checked_prior(prior)
         self.augmentations = _checks.whole_number("augmentations", augmentations, low=1)
         self.temperature = _checks.number("temperature", temperature, low=0.0, open_low=True)

@@ -56,7 +56,8 @@ def checked_prior(prior: Sequence[float] | None) -> tuple[float, ...] | None:
     """Return the classes' probabilities as a tuple; None, for a uniform one, stays None."""
     if prior is None:
         return None
-    values = tuple(_checks.number("prior", value, low=0.0, open_low=True) for value in prior)
+    given = _checks.numbers_of("prior", prior, advice="Pass one probability for each class.")
+    values = tuple(_checks.number("prior", value, low=0.0, open_low=True) for value in given)
     if abs(sum(values) - 1) > 1e-6:
         raise ValueError(f"prior must sum to 1; got {sum(values):g}. Divide it by its sum.")
     return values

@@ -7,7 +7,7 @@ from dessl._checks import ArrayLike
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.state import checked_ids, device_of
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 
 class Teacher(Surrogate):
@@ -51,7 +51,7 @@ class Teacher(Surrogate):
         self.hard = _checks.true_or_false("hard", hard)
         if self.hard:
             table = nn.functional.one_hot(table.argmax(-1), table.shape[-1]).to(table.dtype)
-        self.view = view
+        self.view = checked_view("view", view)
         self.register_buffer("probabilities", table)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:

@@ -14,7 +14,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import side_pass
 from dessl.surrogates.targets import negative_log
-from dessl.surrogates.views import joint_logits, plain_view, row_logits
+from dessl.surrogates.views import checked_view, joint_logits, plain_view, row_logits
 
 
 class UPS(Surrogate):
@@ -77,7 +77,7 @@ class UPS(Surrogate):
         self.negative_temperature = _checks.number(
             "negative_temperature", negative_temperature, low=0.0, open_low=True
         )
-        self.view = view
+        self.view = checked_view("view", view)
         reach = (passes - 1) / math.sqrt(passes)
         lowest = self.positive - reach * self.positive_spread
         highest = self.negative + reach * self.negative_spread

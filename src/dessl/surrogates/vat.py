@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import entropy, kl_divergence
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import side_pass
-from dessl.surrogates.views import plain_view, row_logits
+from dessl.surrogates.views import checked_view, plain_view, row_logits
 
 Divergence = Literal["kl", "cross_entropy"]
 
@@ -66,7 +66,7 @@ class VAT(Surrogate):
         self.power_steps = _checks.whole_number("power_steps", power_steps, low=1)
         _checks.one_of("divergence", divergence, ("kl", "cross_entropy"))
         self.divergence = divergence
-        self.view = view
+        self.view = checked_view("view", view)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the divergences (n,) and the clean pass's logits (1, n, classes)."""

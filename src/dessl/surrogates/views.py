@@ -18,14 +18,34 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl.augment import Strong, Weak, noisy
-from dessl.surrogates.base import Model
+from dessl.surrogates.base import Model, View
 
 NOISE = 0.1
 
 _plain = Weak(flip=False, shift=0)
 _weak = Weak()
 _strong = Strong()
+
+
+def checked_view(name: str, view: View) -> View:
+    """Return a view; refuse what cannot be called on rows, before the first pass.
+
+    >>> checked_view("weak", "flip")
+    Traceback (most recent call last):
+    TypeError: weak must be a view, a function of rows x and a torch.Generator; got str 'flip'. \
+Pass such a function, or a view of dessl.augment, such as Weak().
+    """
+    if isinstance(view, type) or not callable(view):
+        got = f"{type(view).__name__} {_checks.quoted(view)}"
+        if isinstance(view, type):
+            got = f"the class {view.__name__}"
+        raise TypeError(
+            f"{name} must be a view, a function of rows x and a torch.Generator; got {got}. Pass "
+            "such a function, or a view of dessl.augment, such as Weak()."
+        )
+    return view
 
 
 def plain_view(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import evaluated
-from dessl.surrogates.views import joint_logits, row_logits, strong_view, weak_view
+from dessl.surrogates.views import checked_view, joint_logits, row_logits, strong_view, weak_view
 
 Targets = Literal["joint", "apart"]
 
@@ -41,8 +41,8 @@ class WeakToStrong(Surrogate):
         seed: int = 0,
     ) -> None:
         super().__init__(seed=seed)
-        self.weak = weak
-        self.strong = strong
+        self.weak = checked_view("weak", weak)
+        self.strong = checked_view("strong", strong)
         _checks.one_of("targets", targets, ("joint", "apart"))
         self.targets = targets
 

@@ -32,6 +32,7 @@ OTHERS = (
     'other_answers="missing" to Answers.of. If it is a class, no gold label has this class: label '
     "some rows of it."
 )
+SEVERAL = "Pass several teachers as a dict of columns by name."
 FEWEST = 10  # gold rows to tell answers from chance
 ROUNDED = 0.02 + 1e-6  # of row sums, if probabilities were rounded to two digits
 
@@ -80,7 +81,7 @@ class Answers:
         """
         if other_answers is not None:
             _checks.one_of("other_answers", other_answers, ("missing",))
-        if np.ndim(values) == 2:
+        if _dimensions(values, name) == 2:
             table = _table(values, class_names, name)
             return cls(_probabilities(table, len(class_names), name), len(class_names), name)
         missing = other_answers == "missing"
@@ -196,6 +197,21 @@ def _positions(entries: Sequence[Any], class_names: Sequence[str]) -> str:
     return "If they are positions in this list, pass the classes at these positions. "
 
 
+def _dimensions(values: ArrayLike, name: str) -> int:
+    """How many dimensions the answers have: one for classes, two for probabilities."""
+    try:
+        found = np.ndim(values)
+        got = "" if found <= 2 else f"{found} dimensions"
+    except ValueError:  # NumPy makes no array of them
+        found, got = 0, "a list whose entries have different shapes"
+    if got:
+        raise ValueError(
+            f"the answers of {name} must be a column of classes (n,) or a table of probabilities "
+            f"(n, classes); got {got}. {SEVERAL}"
+        )
+    return found
+
+
 def _table(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
     """A copy of probabilities in the order of the classes, (n, columns)."""
     if isinstance(values, Tensor):
@@ -205,7 +221,7 @@ def _table(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the answers of {name} have several columns, so they must be probabilities; got "
-            f"{error}. Pass classes as one column."
+            f"{error}. Pass classes as one column. {SEVERAL}"
         ) from error
     columns = getattr(values, "columns", None)
     if columns is None or len(columns) != len(class_names):
@@ -222,7 +238,7 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
     if q.shape[1] != classes:
         raise ValueError(
             f"{called} must have a column of probabilities for each of the {classes} classes; got "
-            f"{q.shape[1]}. Order them like class_names; pass classes as one column."
+            f"{q.shape[1]}. Order them like class_names; pass classes as one column. {SEVERAL}"
         )
     missing = torch.isnan(q).all(1)
     q = torch.where(missing[:, None], 1 / classes, q)
@@ -287,8 +303,9 @@ def as_answers(
     """Return one teacher or several of them as :class:`Answers` for all rows of the data.
 
     Args:
-        values: Answers, or one column or table as accepted by :meth:`Answers.of`; or a list of
-            several, in which anything but Answers is an array or tensor; or a dict by name.
+        values: Answers, or one column or table as accepted by :meth:`Answers.of`; or several of
+            them, as a dict by name or as a list. As many lists of as many numbers as there are rows
+            are one table.
         class_names: The data's classes.
         rows: Number of rows of the data.
     """
@@ -334,6 +351,16 @@ def _several(values: Any, rows: int) -> TypeGuard[Sequence[Any]]:
     """Whether a list is one of teachers, not of rows."""
     if not isinstance(values, list | tuple) or not values:
         return False
-    shapes = [getattr(one, "shape", None) for one in values]
-    whole = [isinstance(one, Answers) for one in values]
-    return all(w or (shape and shape[0] == rows) for w, shape in zip(whole, shapes, strict=True))
+    if not all(isinstance(one, Answers) or _length(one) == rows for one in values):
+        return False
+    if len(values) != rows or not all(isinstance(one, list | tuple) for one in values):
+        return True
+    return any(isinstance(entry, str | list | tuple) for one in values for entry in one)
+
+
+def _length(one: Any) -> int | None:
+    """The length of a column or table; None for anything else, such as a single answer."""
+    if isinstance(one, list | tuple):
+        return len(one)
+    shape = getattr(one, "shape", None)
+    return int(shape[0]) if shape else None

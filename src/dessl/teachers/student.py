@@ -68,9 +68,10 @@ def learn_from_answers(
 
     Args:
         data: A table with gold labels.
-        answers: :class:`~dessl.teachers.answers.Answers`, or a list of them for several teachers;
-            or one column of classes or table of probabilities as accepted by :meth:`Answers.of`.
-            They cover all rows of ``data``, in its order. Default: ``data.teachers``.
+        answers: :class:`~dessl.teachers.answers.Answers`, or one column of classes or table of
+            probabilities as accepted by :meth:`Answers.of`; for several teachers, a dict of them by
+            name, or a list. They cover all rows of ``data``, in its order. Default:
+            ``data.teachers``.
         at_prediction: Whether the teachers will also answer at prediction time.
         seed: Seed of folds, weights and draws.
         setting: Size and length of the networks.

@@ -80,6 +80,11 @@ def _subset_coefficients(
 ) -> Coefficients:
     if on != "unlabelled":
         raise ValueError("subset requires on='unlabelled'; got on='all'. Omit one of them.")
+    if not isinstance(subset, tuple | list) or len(subset) != 2:
+        raise TypeError(
+            "subset must be a pair (l, u), the labelled and the unlabelled rows to debias on; got "
+            f"{_checks.quoted(subset)}. For labelled rows alone, pass (l, 0)."
+        )
     labelled = _checks.whole_number("subset[0]", subset[0], low=0, high=n_l)
     unlabelled = _checks.whole_number("subset[1]", subset[1], low=0, high=n_u)
     size = labelled + unlabelled

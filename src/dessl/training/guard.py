@@ -204,6 +204,35 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     )
 
 
+def without_gradient(scores: Scores) -> Tensor | None:
+    """Return H (n,) of a step if no gradient flows through it, else None.
+
+    >>> without_gradient(Scores(torch.ones(2), torch.ones(1, 2, 3, requires_grad=True)))
+    tensor([1., 1.])
+    """
+    return scores.h if scores.logits.requires_grad and not scores.h.requires_grad else None
+
+
+def no_effect(h: Tensor | None, lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    """Return a warning if H of the first step cannot train the model, else nothing.
+
+    An H of 0 has no effect yet, such as that of a term that must first see all rows.
+
+    Args:
+        h: Result of :func:`without_gradient` for the first step; its values are read.
+        lam: λ.
+        plan: Plan of the run.
+        surrogate: Surrogate of the run.
+    """
+    if h is None or not lam or not RISKS[plan.risk].unlabelled or not bool(h.any()):
+        return ""
+    return (
+        f"H of {type(surrogate).__name__} has no gradient, so λ = {lam:g} has no effect and the "
+        "model is trained on labelled rows alone. Compute H from the model's logits without "
+        ".detach(), torch.no_grad() or argmax; detach targets only."
+    )
+
+
 def always_zero(event: Event, surrogate: Surrogate, plan: TrainPlan) -> str:
     """Return a warning if H, which is rarely 0, was 0 for every row up to an evaluation.
 

@@ -232,6 +232,11 @@ class TrainPlan:
         Traceback (most recent call last):
         ValueError: a TrainPlan has no setting 'learning_rat'; did you mean 'learning_rate'?
         """
+        if not isinstance(settings, Mapping):
+            raise TypeError(
+                "the settings of a TrainPlan must be a dict by name, as as_dict() returns them; "
+                f"got {type(settings).__name__}."
+            )
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
             if name not in known:

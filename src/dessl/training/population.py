@@ -2,10 +2,11 @@
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
 early stopping that it would have alone, and ends with the same weights up to rounding. Two
-exceptions: dropout draws other numbers from the same distribution, and AdamW turns rounding into
-steps if a bias before BatchNorm has no other gradient. Events have less about validation rows: no
-correlation, no best λ, and only accuracy and cross-entropy unless runs are selected by another
-metric. Complete-case runs are a population of their own: they never see an unlabelled row.
+exceptions: dropout draws other numbers from the same distribution, and training may magnify
+rounding, above all AdamW if a bias before a normalisation layer has no other gradient. Events have
+less about validation rows: no correlation, no best λ, and only accuracy and cross-entropy unless
+runs are selected by another metric. Complete-case runs are a population of their own: they never
+see an unlabelled row.
 """
 
 import copy
@@ -52,6 +53,12 @@ def train_population(
     keep_logits: bool = False,
 ) -> list[TrainResult]:
     """Train many runs at once and return one result for each, in their order.
+
+    A result has the weights of the run alone in :func:`dessl.train`, up to rounding and, with
+    dropout, its draws. AdamW magnifies rounding if a bias comes before a normalisation layer: a
+    bias that the layer cancels has no other gradient, and evaluated predictions differ visibly. So
+    does :func:`dessl.train` after a tiny change of the initial weights. To avoid it, pass
+    ``bias=False`` to layers before a normalisation layer, or use SGD.
 
     Under ``torchrun``, within :func:`dessl.training.process_group`, each rank trains its share of
     the runs, and every rank gets all results.

@@ -22,6 +22,7 @@ from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
 from dessl.training.accelerate import WARM_UP, captured, on_side_stream
+from dessl.training.guard import without_gradient
 from dessl.training.optimisers import load_memory, stacked_optimiser
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
@@ -126,6 +127,9 @@ class PopulationStep:
         rows: Rows of each run.
         steps: Number of steps of the whole run.
         decayed: Names of the parameters that decay.
+
+    Attributes:
+        still_h: H of all rows of the last step if it had no gradient.
     """
 
     def __init__(
@@ -160,6 +164,7 @@ class PopulationStep:
         self._run: Callable[[], None] = self._work
         self._graph = device.type == "cuda" and plan.graph != "off"
         self.is_graph = False
+        self.still_h: Tensor | None = None
         self._taken = 0
 
     def __call__(self, step: int) -> None:
@@ -177,6 +182,7 @@ class PopulationStep:
     def _work(self) -> None:
         rows = self.rows.rows.index_select(0, self._place)[0]
         scores, risk = self._scored(rows)
+        self.still_h = without_gradient(scores)
         for parameter in self.models.parameters.values():
             parameter.grad = None
         risk.value.sum().backward()  # type: ignore[no-untyped-call]

@@ -21,6 +21,7 @@ from dessl.training.guard import (
     NotFiniteError,
     always_zero,
     divergence,
+    no_effect,
     past_bound,
 )
 from dessl.training.identity import data_identity, parts_identity
@@ -135,11 +136,15 @@ class Run(Trainable):
             self._guard()
 
     def _check_first_step(self) -> None:
-        """Check what only a pass shows: a sum's bound, the layer of an online λ, probabilities."""
+        """Check what only a pass shows: a sum's bound, H's gradient, an online λ, probabilities."""
         self._begun = True
         plan, model, surrogate = self.plan, self.step.model, self.step.surrogate
-        if warning := past_bound(plan.lam, plan, surrogate):
-            warnings.warn(warning, UserWarning, stacklevel=5)  # the caller of train
+        for warning in (
+            past_bound(plan.lam, plan, surrogate),
+            no_effect(self.step.still_h, plan.lam, plan, surrogate),
+        ):
+            if warning:
+                warnings.warn(warning, UserWarning, stacklevel=5)  # the caller of train
         if plan.online:
             last_layer_gradients(model, surrogate, self.data)
             divide_again(model)

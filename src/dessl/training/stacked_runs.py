@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
-from dessl.risk import RISKS
+from dessl.risk import RISKS, risk_named
 from dessl.surrogates import Surrogate
 from dessl.training.checkpoint import Checkpoint
+from dessl.training.guard import no_effect
 from dessl.training.identity import parts_identity, sha256_of
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
@@ -42,6 +43,14 @@ class PopulationRun:
     draw: LabelDraw
     lam: float = 1.0
     risk: RiskKind = "debiased"
+
+    def __post_init__(self) -> None:
+        risk_named(self.risk)
+        if not isinstance(self.draw, LabelDraw):
+            raise TypeError(
+                f"draw must be a LabelDraw; got {type(self.draw).__name__}. Make one with "
+                "dessl.data.draw_labels, or by hand: LabelDraw(labelled, validation, unlabelled)."
+            )
 
     def plan(self, shared: TrainPlan) -> TrainPlan:
         """The plan of this run alone, for :func:`dessl.train`."""
@@ -102,6 +111,7 @@ class Population(Trainable):
             decayed=decayed_names(models[0]),
         )
         self.kept = {name: value.detach().clone() for name, value in self._state().items()}
+        self._begun = False  # whether a step was taken since the start or a resume
         self.logits: list[Tensor] = []  # (K, n, classes) of each evaluation
 
     def _state(self) -> dict[str, Tensor]:
@@ -109,8 +119,15 @@ class Population(Trainable):
         return {**self.step.evaluated, **self.models.buffers}
 
     def take(self, step: int) -> None:
-        """Take a step of every run."""
+        """Take a step of every run; after the first, warn if H has no gradient."""
         self.step(step)
+        if self._begun:
+            return
+        self._begun = True
+        strongest = max((member.plan for member in self.members), key=lambda plan: plan.lam)
+        said = no_effect(self.step.still_h, strongest.lam, strongest, self.step.surrogate)
+        if said:
+            warnings.warn(said, UserWarning, stacklevel=7)  # the caller of train_population
 
     def observe(self, began: float) -> list[Event]:
         """Evaluate all runs, select, and end those that diverged or are out of patience."""

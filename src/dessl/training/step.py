@@ -22,6 +22,7 @@ from dessl.training.guard import (
     check_dtype,
     check_gradient,
     not_finite,
+    without_gradient,
 )
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
@@ -79,6 +80,7 @@ class Step:
 
     Attributes:
         logits: Logits (n, classes) of the last step's first view; empty before the first step.
+        still_h: H (n,) of the last step if it had no gradient.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Step:
         self._seen = SharedModel(model) if ranks() > 1 else model
         self._weights = unlabelled_weights(plan, data)
         self.logits = torch.empty(0, data.n_classes)
+        self.still_h: Tensor | None = None
         self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
 
@@ -129,7 +132,7 @@ class Step:
             raise
         check_classes(scores.logits, self.data.n_classes)
         check_gradient(scores.logits)
-        self.logits = scores.logits[0].detach()
+        self.logits, self.still_h = scores.logits[0].detach(), without_gradient(scores)
         try:
             risk = self._risk(scores, y, lam, propensity)
         except ValueError as error:
