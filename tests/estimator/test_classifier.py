@@ -539,7 +539,11 @@ class TestTeachersAnswers:
             ({"surrogate": "entropy"}, {}, "surrogate of DeSSLClassifier cannot be used"),
             ({"teachers": ["graph"]}, {}, "teachers of DeSSLClassifier cannot be used"),
             ({}, {"sample_weight": np.ones(200)}, "sample_weight cannot be used"),
-            ({}, {"propensity": np.ones(200)}, "propensity cannot be used .* Draw gold labels at random"),
+            (
+                {},
+                {"propensity": np.ones(200)},
+                "propensity cannot be used .* Draw gold labels at random",
+            ),
             ({}, {"groups": np.arange(200)}, "groups cannot be used .* only one row of each group"),
             ({}, {"teachers": [np.zeros(5, int)]}, "must cover the 200 rows"),
             ({}, {"teachers": ["a", "b"]}, "one entry for each teacher"),

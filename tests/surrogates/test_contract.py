@@ -392,7 +392,7 @@ def test_h_has_a_gradient_at_once(build: Any, make_network: Any, name: str) -> N
     assert surrogate.step_scores(model, Rows(torch.randn(12, 4), torch.arange(12)), 4).h.grad_fn
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "temporal_ensembling"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_view_of_a_wrong_type_is_refused_before_the_first_pass(build: Any, name: str) -> None:
     for wrong in ("weak", 3, Weak):
         with pytest.raises(TypeError, match="must be a view, a function of rows x"):

@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.state import checked_ids, device_of, prepared
-from dessl.surrogates.views import jittered_view, row_logits
+from dessl.surrogates.views import checked_view, jittered_view, row_logits
 
 
 class TemporalEnsembling(Surrogate):
@@ -72,7 +72,7 @@ class TemporalEnsembling(Surrogate):
     def __init__(self, *, momentum: float = 0.6, view: View = jittered_view, seed: int = 0) -> None:
         super().__init__(seed=seed)
         self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0, open_high=True)
-        self.view = view
+        self.view = checked_view("view", view)
         for name in ("memory", "latest", "latest_round", "visits"):
             self.register_buffer(name, None)
         for name in ("round", "pace", "unseen", "in_a_round"):
