@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import (
-    FIT_AGAIN,
     Column,
     arrow_module,
     has_decimal_comma,
@@ -77,7 +76,8 @@ class NumericColumn:
         if self.boolean:
             column = _booleans_as_numbers(column)
         comma = has_decimal_comma(column)
-        values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
+        advice = table.advice.later
+        values = numbers(table.source, column, comma=comma, known=known, advice=advice)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:

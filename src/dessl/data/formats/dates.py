@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError
-from dessl.data.formats.cells import FIT_AGAIN, MISSING_NUMBERS, NOT_A_NUMBER, Column, arrow_module
+from dessl.data.formats.advice import Advice
+from dessl.data.formats.cells import MISSING_NUMBERS, Column, arrow_module
 from dessl.data.formats.columns import ColumnFeatures
 from dessl.data.formats.tables import Table
 
@@ -110,7 +111,7 @@ class DateColumn:
 
     def features(self, table: Table) -> ColumnFeatures:
         """(n, parts, and one more with an indicator)."""
-        moments = moments_of(table, table.columns[self.name], self.first, FIT_AGAIN)
+        moments = moments_of(table, table.columns[self.name], self.first, table.advice.later)
         missing = np.isnan(moments.utc)
         filled = Moments(*(np.where(missing, self.median, part) for part in moments))
         columns = [
@@ -142,7 +143,7 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     full = np.array([text not in MISSING_NUMBERS for text in texts])[column.codes]
     if right.sum() < DATE_SHARE * full.sum():
         return None
-    moments = moments_of(table, column, first)
+    moments = moments_of(table, column, first, table.advice)
     present = ~np.isnan(moments.utc)
     seen = Moments(moments.utc[present], moments.wall[present])
     values = {name: part(seen) for name, part in PARTS.items()}
@@ -154,14 +155,14 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     return DateColumn(column.name, median, parts, means, not present.all(), first)
 
 
-def moments_of(table: Table, column: Column, first: First, advice: str = NOT_A_NUMBER) -> Moments:
+def moments_of(table: Table, column: Column, first: First, advice: Advice) -> Moments:
     """The cells of a column as moments; empty cells, NA and the like are missing.
 
     Args:
         table: Table named in error messages.
         column: One of its columns.
         first: What comes first in 12/31/2024; "" if nothing shows it.
-        advice: What to do if the column is not of dates, in an error message.
+        advice: What to do if the column is not of dates.
 
     Raises:
         DataError: A cell is not a date; the message names its row, column and value.
@@ -176,7 +177,7 @@ def moments_of(table: Table, column: Column, first: First, advice: str = NOT_A_N
             table.source,
             expected=f"dates in column {quoted(column.name)}, as 2024-12-31 or 2024-12-31T18:30",
             got=f"{quoted(column.cell(row))} in data row {row + 1}",
-            do=f"Correct or empty the cell; or, {advice}",
+            do=advice.not_a_date(column.name),
         )
     seconds = np.array(found, np.float64)
     return Moments(seconds[column.codes, 0], seconds[column.codes, 1])
