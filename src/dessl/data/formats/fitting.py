@@ -38,6 +38,7 @@ from dessl.data.formats.identifiers import how_to_keep, numbering
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
+from dessl.data.formats.times import fitted_times
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
@@ -199,13 +200,13 @@ def fit_encoding(
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
     are, as 2024-12-31, 31.12.2024 or 12/31/2024; times of day if nine in ten are, as 13:15 or
-    13:15:30; and free text if it has more than 64 different
-    texts, or half as many as rows, of which most have three words or more. Any other column is
-    categories, of which the 64 most frequent are kept. Columns that are constant, that tell
-    the rows apart (:mod:`dessl.data.formats.identifiers`), or in which nearly every text is unique
-    are dropped, with a warning. A label such as NA or
-    unlabelled, or -1 among whole numbers, is a class like any other, with a warning; -1 among text
-    is refused, and so are fractions most of which occur only once.
+    13:15:30; and free text if it has more than 64 different texts, or half as many as rows, of
+    which most have three words or more. Any other column is categories, of which the 64 most
+    frequent are kept. Columns that are constant, that tell the rows apart
+    (:mod:`dessl.data.formats.identifiers`), or in which nearly every text is unique are dropped,
+    with a warning. A label such as NA or unlabelled, or -1 among whole numbers, is a class like any
+    other, with a warning; -1 among text is refused, and so are fractions most of which occur only
+    once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -319,8 +320,9 @@ def _fitted(
         share = numeric_share(column, comma=comma)
         if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
             return wrong_cells(column, comma=comma) or _numeric(table, column, comma, far)
-        if (dates := fitted_dates(table, column)) is not None:
-            return dates
+        moments = fitted_dates(table, column) or fitted_times(table, column)
+        if moments is not None:
+            return moments
         if column.numbers is None and is_free_text(column):
             return fitted_text(column) or "its texts have nothing in common"
     text = as_text(column)
