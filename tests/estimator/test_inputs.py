@@ -84,6 +84,33 @@ def test_numbers_alone_are_an_array(people: tuple) -> None:
         clf.predict(X[["age"]].assign(one=0))
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_identifiers_among_numbers_are_named(people: tuple, apart: bool) -> None:
+    """In X, or only in the unlabelled rows: in few labelled ones, chance explains no repeats."""
+    few = people[1]
+    X = pd.DataFrame({"age": np.arange(N) % 50, "id": np.random.default_rng(0).permutation(N)})
+    half = slice(None, None, 2)  # the labelled rows
+    rows = (
+        {"X": X[half][:15], "y": few[half][:15], "X_unlabelled": X} if apart else {"X": X, "y": few}
+    )
+    message = r"without a repeat, .* in 'id'\. .* pass X\.drop\(columns=\['id'\]\)"
+    with pytest.warns(UserWarning, match=message) as caught:
+        DeSSLClassifier(**FAST, teachers=None).fit(**rows)
+    assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+    quiet = {"X": X.assign(id=X["id"] + 0.5), "y": few}, {"X": X.to_numpy(), "y": few}
+    for given in quiet:
+        DeSSLClassifier(**FAST, teachers=None).fit(**given)  # a warning would be an error
+
+
+def test_numbers_far_outside_training_are_noticed(people: tuple, fitted: DeSSLClassifier) -> None:
+    X = people[0]
+    months = X.assign(age=12 * X["age"])
+    message = r"far outside the range of the training data: .* in 'age', such as .* check the units"
+    for predict in (fitted.predict, fitted.predict_proba):
+        with pytest.warns(UserWarning, match=message):
+            predict(months)
+
+
 def test_missing_numbers_of_an_array_are_explained(people: tuple) -> None:
     few = people[1]
     X = np.random.default_rng(0).normal(size=(N, 2))
@@ -95,7 +122,7 @@ def test_missing_numbers_of_an_array_are_explained(people: tuple) -> None:
         clf.fit(X, few, X_unlabelled=gaps)
     with pytest.raises(ValueError, match=r"X contains NaN in 1 of 40 rows\. Impute them"):
         clf.fit(np.append(X[:39, 0], np.nan).repeat(64).reshape(40, 1, 8, 8), few[:40])
-    with pytest.raises(ValueError, match="X contains infinity"):
+    with pytest.raises(ValueError, match=r"X contains infinity.*\. Replace infinity by a number"):
         clf.fit(np.where(X > 2, np.inf, X), few)
     assert clf.fit(pd.DataFrame(gaps), few).predict(pd.DataFrame(gaps)).shape == (N,)
     with pytest.raises(

@@ -5,6 +5,7 @@ scikit-learn. Any other frame is encoded by :mod:`dessl.data.formats`: dates, ca
 and missing values become the same features as in ``dessl fit`` on a file with the same table.
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +20,11 @@ from dessl._checks import quoted
 from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.far_values import warn_of_outside
 from dessl.data.formats.frames import (
     Frame,
     frame_encoding,
+    identifiers,
     is_frame,
     is_numbers,
     read_frame,
@@ -53,8 +56,10 @@ class Inputs(NamedTuple):
         if frame is None:
             rows = array_rows(estimator, X, reset=True)
             if X_unlabelled is None:
+                _warn_of_identifiers(X)
                 return cls(len(rows), 0, rows, None)
             more = array_rows(estimator, X_unlabelled, name=MORE, reset=False)
+            _warn_of_identifiers(X, X_unlabelled)
             if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
                 raise ValueError(
                     f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
@@ -132,7 +137,10 @@ def new_rows(
     frame = read_frame(X)
     if hasattr(estimator, "feature_names_in_") and not by_name:
         check_columns(estimator, X, reset=False)
-    return encoding.features(frame.table())
+    table = frame.table()
+    x = encoding.features(table)
+    warn_of_outside(table, x, encoding.columns, stacklevel=3)
+    return x
 
 
 def array_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool) -> NDArray[Any]:
@@ -186,6 +194,8 @@ def _with_advice(error: Exception, name: str, X: Any) -> Exception:
         do = f"If that takes too much memory, reduce {name} with TruncatedSVD first."
     elif np.asarray(X).dtype.kind in "OSUV":
         do = f"An array must have only numbers: pass text as pandas.DataFrame({name})."
+    elif "infinity" in str(error):
+        do = "Replace infinity by a number or, in a data frame, by NaN."
     else:
         return error
     return type(error)(f"{str(error).rstrip('. ')}. {do}")
@@ -222,6 +232,21 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
             f"{type(X_unlabelled).__name__}."
         )
     return read_frame(X)
+
+
+def _warn_of_identifiers(*given: Any) -> None:
+    """Warn about columns of data frames of numbers that may only tell the rows apart."""
+    names = dict.fromkeys(name for one in given if is_frame(one) for name in identifiers(one))
+    if names:
+        warnings.warn(
+            "X: whole numbers without a repeat, as row numbers and identifiers are, in "
+            f"{few([quoted(str(name)) for name in names])}. New rows have others, but a model may "
+            "learn from them how the table was sorted: pass "
+            f"X.drop(columns={list(names)[:3]}). If their size matters, as that of a year or a "
+            "rank, add 0.5 to silence this.",
+            UserWarning,
+            stacklevel=4,  # at the call of fit
+        )
 
 
 def _not_numbers(frame: Frame) -> ValueError:

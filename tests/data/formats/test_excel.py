@@ -127,7 +127,7 @@ def test_dates_from_1904_and_early_ones(tmp_path: Path) -> None:
     rows = [["d"], [datetime.date(1900, 1, 15)], [DAY], [datetime.time(18, 30)]]
     path = saved(tmp_path / "a.xlsx", rows)
     assert cells(path)["d"][:2] == ["1900-01-15", "2024-02-29"]
-    assert float(cells(path)["d"][2]) == pytest.approx(18.5 / 24)  # a time alone is a number
+    assert cells(path)["d"][2] == "18:30:00"
     book = openpyxl.Workbook()
     book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
     for row in rows[:3]:
@@ -135,6 +135,25 @@ def test_dates_from_1904_and_early_ones(tmp_path: Path) -> None:
     book.active["A2"].value = DAY
     book.save(path)
     assert cells(path)["d"] == ["2024-02-29", "2024-02-29"]
+
+
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        ("h:mm AM/PM", ["18:30:00", "00:00:00", "1.25"]),  # one after a day: no time of day
+        ("hh:mm:ss", ["18:30:00", "00:00:00", "1.25"]),
+        ("[Red]h.mm", ["18:30:00", "00:00:00", "1.25"]),
+        ("[h]:mm:ss", ["0.7708333333333334", "0", "1.25"]),  # hours that something took
+        ('0.0 "h"', ["0.7708333333333334", "0", "1.25"]),
+        ("mm:ss", ["0.7708333333333334", "0", "1.25"]),
+    ],
+)
+def test_a_number_shown_as_a_time_of_day_is_one(tmp_path: Path, form: str, read: list[str]) -> None:
+    book = openpyxl.Workbook()
+    for row, value in enumerate(["t", 18.5 / 24, 0, 1.25], 1):
+        book.active.cell(row, 1, value).number_format = form
+    book.save(tmp_path / "a.xlsx")
+    assert cells(tmp_path / "a.xlsx")["t"] == read
 
 
 @pytest.mark.parametrize(

@@ -280,11 +280,17 @@ def measured(path: Path, cells: dict[str, list[str]]) -> Path:
 def test_a_column_of_numbers_and_marks_is_refused(tmp_path: Path, marks: list[str]) -> None:
     path = measured(tmp_path / "a.csv", {"size": marks})
     first = re.escape(repr(marks[0]))
+    do = (
+        "Correct or empty the cell; or, if the column has categories, name it in categorical="
+        r".* If it marks missing cells, name it in missing= \(--missing MARK\)"
+    )
+    if sign := re.search("[%$]", marks[0]):
+        do = rf"Remove the sign '\{sign[0]}' from all cells of the column; or, if the column has"
+    elif marks == ["inf"]:
+        do = "Replace infinity by a number, or empty the cell"
     with pytest.raises(
         DataError,
-        match=rf"in column 'size'; got {first} in data row 61 \(40 such cells\)\. "
-        "Correct or empty the cell; or, if the column has categories, name it in categorical="
-        r".* If it marks missing cells, name it in missing= \(--missing MARK\)",
+        match=rf"in column 'size'; got {first} in data row 61 \(40 such cells\)\. {do}",
     ):
         read_table(path, label="y")
     found, _ = read_table(path, label="y", missing=marks)

@@ -1,5 +1,7 @@
 """Frames of pandas and of Arrow are read as a file with the same table is."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +10,16 @@ import pyarrow as pa
 import pytest
 
 from dessl.data import DataError
+from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_table
-from dessl.data.formats.frames import Frame, frame_encoding, is_frame, is_numbers, read_frame
+from dessl.data.formats.frames import (
+    Frame,
+    frame_encoding,
+    identifiers,
+    is_frame,
+    is_numbers,
+    read_frame,
+)
 
 N = 40
 
@@ -128,7 +138,82 @@ def test_a_column_that_says_nothing_is_dropped_with_a_word(people: pd.DataFrame)
         encoded(frame)
 
 
+def test_a_dropped_identifier_can_be_kept(people: pd.DataFrame) -> None:
+    rank = np.random.default_rng(1).permutation(N)
+    expected = r"dropped 'rank' \(whole numbers without a repeat.*add 0\.5 to its numbers"
+    with pytest.warns(UserWarning, match=expected):
+        assert (
+            encoded(read_frame(people.assign(rank=rank))).shape == encoded(read_frame(people)).shape
+        )
+    assert encoded(read_frame(people.assign(rank=rank + 0.5)))[:, -1].tolist() == pytest.approx(
+        rank - rank.mean()
+    )
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.Table.from_pydict])
+def test_identifiers_of_a_frame_of_numbers_are_found(make: Callable) -> None:
+    rank = np.random.default_rng(1).permutation(N)
+    frame = make({"rank": rank, "float": rank + 7.0, "half": rank + 0.5, "few": rank % 9})
+    assert identifiers(frame) == ["rank", "float"]
+
+
 def test_what_to_do_with_a_frame_is_said(people: pd.DataFrame) -> None:
     lists = read_frame(people.assign(many=[[1]] * N))
-    with pytest.raises(DataError, match=r"column 'many'; got type list.*X\.drop\(columns=NAME\)"):
+    with pytest.raises(
+        DataError, match=r"column 'many'; got type list.*X\.drop\(columns='many'\)\.$"
+    ):
         encoded(lists)
+
+
+def fitted(X: pd.DataFrame) -> TableEncoding:
+    frame, codes = read_frame(X), np.arange(len(X)) % 2
+    return frame_encoding(
+        frame.table(), codes, label="y", class_names="ab", categorical=frame.categorical
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "how", "feature"),
+    [
+        ([f"{k % 30}%" for k in range(N)], r"Remove the sign '%': (.*?); or,", "a"),
+        ([f"${k % 30 + 1},810" for k in range(N)], r"'\$' and .* thousands: (.*?); or,", "a"),
+        ([np.inf, *np.linspace(0, 1, N - 1)], r"by a number or NaN: (.*?)\.$", "a"),
+        (["unknown", *(str(k % 30) for k in range(N - 1))], r"not a number by NaN: (.*?); or", "a"),
+        (["unknown", *(str(k % 30) for k in range(N - 1))], r"has categories, pass (.*)\.$", "a=0"),
+        (["unknown", *(k % 30 for k in range(N - 1))], r"has categories, pass (.*)\.$", "a=0"),
+        (["soon", *["2024-01-01", "2024-01-02"] * (N // 2)][:N], "pass (.*).$", "a=soon"),
+    ],
+)
+def test_the_advice_for_a_column_of_a_frame_works(
+    people: pd.DataFrame, cells: list[object], how: str, feature: str
+) -> None:
+    X = people.assign(a=cells)
+    with pytest.raises(DataError, match=how) as caught:
+        fitted(X)
+    said = str(caught.value)
+    assert not re.search("--|categorical=|missing=|ignore=", said)
+    found = re.search(how, said)
+    assert found is not None
+    better = X.assign(a=eval(found[1], {"X": X, "np": np, "pd": pd}))
+    assert feature in fitted(better).feature_names
+
+
+def test_later_rows_of_a_frame_are_advised_to_be_converted(people: pd.DataFrame) -> None:
+    encoding = fitted(people)
+    with pytest.raises(
+        DataError, match=r"pd\.to_numeric\(X\['age'\].*train again with X"
+    ) as caught:
+        encoding.features(read_frame(people.assign(age="old")).table())
+    assert "--" not in str(caught.value)
+
+
+def test_warnings_about_a_frame_name_no_options(people: pd.DataFrame) -> None:
+    mark = np.where(np.arange(N) % 10 == 0, -999, np.linspace(0, 1, N))
+    with pytest.warns(
+        UserWarning, match=r"marks missing cells, pass X\.replace\(\[-999\], np\.nan"
+    ):
+        fitted(people.assign(mark=mark))
+    groups = people.sample(4 * N, replace=True, random_state=0)
+    groups["who"] = [f"p{k // 2}" for k in range(4 * N)]
+    with pytest.warns(UserWarning, match=r"fit\(X\.drop\(columns='who'\), y, groups=X\['who'\]"):
+        fitted(groups)

@@ -50,14 +50,22 @@ def test_a_long_column_name_is_no_index_of_pandas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("piece", "date"), [("[", False), ('"', False), ("_", False), ("\\", False), ("[y", True)]
+    ("piece", "shown"),
+    [
+        ("[", "number"),
+        ('"', "number"),
+        ("_", "number"),
+        ("\\", "number"),
+        ("[y", "date"),
+        ("[h", "time"),
+    ],
 )
-def test_a_long_number_format_of_excel(piece: str, *, date: bool) -> None:
+def test_a_long_number_format_of_excel(piece: str, shown: str) -> None:
     styles = _Styles()
     styles.start("numFmt", {"formatCode": piece * LONG, "numFmtId": "164"})
     styles.start("cellXfs", {})
     styles.start("xf", {"numFmtId": "164"})
-    assert styles.dates == [date]
+    assert styles.shown == [shown]
 
 
 def table(path: Path, cell: str, *, name: str = "n", label: str = "a", rows: int = 20) -> Path:

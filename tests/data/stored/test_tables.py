@@ -43,6 +43,22 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dessl.data.formats.csv_dialect.BLOCK_BYTES", 2**12)
 
 
+def test_shuffled_row_numbers_are_dropped_aloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first block tells: 32 rows in memory are too few to expect repeats among 3,000."""
+    monkeypatch.setattr("dessl.data.formats.csv_dialect.BLOCK_BYTES", 2**14)
+    rows = [row if k < 12 else [*row[:3], ""] for k, row in enumerate(people())]
+    order = np.random.default_rng(0).permutation(ROWS)
+    path = written(tmp_path / "people.csv", [rows[k] for k in order])
+    expected = "dropped 'id': whole numbers without a repeat.* Pass --ignore id .* add 0.5"
+    with pytest.warns(UserWarning, match=expected):
+        data = large_table(path, place=tmp_path, label="sick", sample=20, seed=1)
+    assert data is not None
+    assert data.encoding is not None
+    assert list(data.encoding.left_out) == ["id"]
+
+
 @pytest.mark.filterwarnings("ignore:.*it only numbers the rows")
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
+from dessl.data.formats.advice import Advice
 
 MISSING_NUMBERS = ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
 # No digit can be matched in two ways, so that matching takes linear time.
@@ -31,12 +32,7 @@ NEARLY = (
 )
 MIN_VALUES = 10
 MAX_OTHERS = 5
-NOT_A_NUMBER = (
-    "if the column has categories, name it in categorical= (--categorical on the command line)."
-)
-FIT_AGAIN = (  # for rows read after the encoding was fitted
-    "if the column has categories, fit the model again with categorical= (dessl fit --categorical)."
-)
+FILE = Advice()
 
 
 class Parsed(NamedTuple):
@@ -281,9 +277,7 @@ def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
     return WrongCells(column.name, column.cell(row), row, int(wrong.sum()), comma)
 
 
-def not_numbers(
-    source: Path, columns: Sequence[WrongCells], advice: str = NOT_A_NUMBER
-) -> DataError:
+def not_numbers(source: Path, columns: Sequence[WrongCells], advice: Advice = FILE) -> DataError:
     """The error for one or more columns whose cells are not all numbers."""
     first, *rest = columns
     such = _counted(first.n_cells, "such cell")
@@ -296,8 +290,7 @@ def not_numbers(
         expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
         got=f"{quoted(first.cell)} in data row {first.row + 1} ({such})"
         + (f"; also {few(others)}" if others else ""),
-        do=f"Correct or empty the cell{'s' * bool(others)}; or, {advice} If it marks missing "
-        "cells, name it in missing= (--missing MARK).",
+        do=advice.not_numbers(first.name, first.cell, comma=first.comma, several=bool(others)),
     )
 
 
@@ -311,7 +304,7 @@ def numbers(
     *,
     comma: bool = False,
     known: bool = False,
-    advice: str = NOT_A_NUMBER,
+    advice: Advice = FILE,
 ) -> NDArray[np.float64]:
     """A column as float64 (n,) with NaN for missing; a cell that is not a number is refused.
 
@@ -323,7 +316,7 @@ def numbers(
         comma: Whether decimals are written with a comma.
         known: Whether that is certain. If not, commas that may all be thousands separators are
             refused; so are points, next to whole numbers of three digits but not of more.
-        advice: What to do if the column is not of numbers, in an error message.
+        advice: What to do if the column is not of numbers.
 
     Raises:
         DataError: A cell is something else; the message names its row, column and value.
@@ -346,7 +339,7 @@ def numbers(
     return parsed.values[parsed.rows]
 
 
-def _check_thousands(source: Path, column: Column, mark: str, advice: str) -> None:
+def _check_thousands(source: Path, column: Column, mark: str, advice: Advice) -> None:
     """Refuse a column in which every mark has one to three digits before and three after it."""
     compute, texts = arrow_module().compute, column.texts
 
@@ -366,5 +359,5 @@ def _check_thousands(source: Path, column: Column, mark: str, advice: str) -> No
             got=f"{quoted(cell)} in data row {row + 1}, which may mean {cell.replace(mark, '.')} "
             f"or {cell.replace(mark, '')}, and others like it",
             do="Write decimals with a point (whole numbers among them as 950.0), and thousands "
-            f"without a separator; or, {advice}",
+            f"without a separator; or, {advice.category(column.name)}",
         )

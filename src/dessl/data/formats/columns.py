@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import (
-    FIT_AGAIN,
     Column,
     arrow_module,
     has_decimal_comma,
     is_number,
     numbers,
+    numeric_share,
 )
+from dessl.data.formats.clock import DAY, seconds_of
 from dessl.data.formats.tables import Table
 from dessl.data.labels import marks_among, warn_of_doubtful, warn_of_spellings
 
@@ -76,8 +77,11 @@ class NumericColumn:
         column, known = table.columns[self.name], self.decimal_comma
         if self.boolean:
             column = _booleans_as_numbers(column)
+        elif self.low is None or self.high is None or 0 <= self.low <= self.high <= 1:
+            column = _times_as_days(column)
         comma = has_decimal_comma(column)
-        values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
+        advice = table.advice.later
+        values = numbers(table.source, column, comma=comma, known=known, advice=advice)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
@@ -149,6 +153,18 @@ def _booleans_as_numbers(column: Column) -> Column:
     for word in ("false", "true"):
         texts = replace(texts, f"(?i)^{word}$", str(BOOLEANS[word]))
     return Column.of_texts(column.name, texts, column.codes)
+
+
+def _times_as_days(column: Column) -> Column:
+    """The column with parts of a day in place of times, as older versions read Excel workbooks."""
+    if column.numbers is not None or numeric_share(column) == 1:
+        return column
+    texts = column.texts.to_pylist()
+    seconds = [seconds_of(text) for text in texts]
+    days = [
+        text if one is None else repr(one / DAY) for text, one in zip(texts, seconds, strict=True)
+    ]
+    return Column.of_texts(column.name, arrow_module().array(days), column.codes)
 
 
 def as_text(column: Column) -> Column:

@@ -14,18 +14,21 @@ from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
 from dessl.data.formats.csv_dialect import check_text_encoding
-from dessl.data.formats.dates import PARTS, DateColumn
+from dessl.data.formats.dates import DateColumn
+from dessl.data.formats.moments import DATE_PARTS
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
 from dessl.data.formats.texts import TextColumn
+from dessl.data.formats.times import CLOCK_PARTS, TimeColumn
 
 VERSION = 1
 OPTIONAL = {"missing_labels", "missing", "text_encoding"}  # entries that some files lack
-EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TextColumn
+EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TimeColumn | TextColumn
 KINDS: dict[str, type[EncodedColumn]] = {
     "numeric": NumericColumn,
     "categorical": CategoricalColumn,
     "date": DateColumn,
+    "time": TimeColumn,
     "text": TextColumn,
 }
 
@@ -216,12 +219,14 @@ def _column(entries: Any) -> EncodedColumn:
         raise ValueError(f"scale {values['scale']}")
     if kind == "categorical":
         values["categories"] = tuple(_text(category) for category in values["categories"])
-    if kind == "date":
+    if kind in ("date", "time"):
         values["parts"] = tuple(values["parts"])
         values["means"] = tuple(map(_number, values["means"]))
-        known = values["first"] in ("", "day", "month") and set(values["parts"]) <= set(PARTS)
+        known = set(values["parts"]) <= set(DATE_PARTS if kind == "date" else CLOCK_PARTS)
         if not known or len(values["parts"]) != len(values["means"]):
-            raise ValueError(f"the parts {values['parts']}, {values['first']} of a date")
+            raise ValueError(f"the parts {values['parts']} of a {kind}")
+    if kind == "date" and values["first"] not in ("", "day", "month"):
+        raise ValueError(f"{values['first']} first in a date")
     return KINDS[kind](**values)
 
 

@@ -9,7 +9,7 @@ import xml.parsers.expat as expat
 import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import arrow_module
+from dessl.data.formats.clock import DAY, text_of
 from dessl.data.formats.reading import (
     CHUNK,
     FETCH_AGAIN,
@@ -35,6 +36,7 @@ LONGEST_CODE = 255  # characters of a number format
 EMPTY = 2**18  # cells of empty rows between others, in a whole sheet
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
+TIME_FORMATS = {*range(18, 22), 32, 33}
 NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^][]*\]|[_*].')  # of a number format: words, colours, ...
 FIRST_DAY = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}
 Attributes = dict[str, str]
@@ -99,12 +101,16 @@ class _Strings(_Handler):
             self._parts.clear()
 
 
+Shown = Literal["number", "date", "time"]
+
+
 class _Styles(_Handler):
-    """Which styles of cells show a number as a date."""
+    """How each style of cells shows a number."""
 
     def __init__(self) -> None:
-        self.dates: list[bool] = []
-        self._formats = set(DATE_FORMATS)
+        self.shown: list[Shown] = []
+        self._formats: dict[int, Shown] = dict.fromkeys(DATE_FORMATS, "date")
+        self._formats |= dict.fromkeys(TIME_FORMATS, "time")
         self._in_cells = False
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -112,11 +118,13 @@ class _Styles(_Handler):
             # Cut: the pattern looks for the end of each bracket, and Excel allows 255 characters.
             code = NOT_A_PART.sub("", attributes["formatCode"][:LONGEST_CODE].lower())
             if "y" in code or "d" in code or "mmm" in code:
-                self._formats.add(int(attributes["numFmtId"]))
+                self._formats[int(attributes["numFmtId"])] = "date"
+            elif "h" in code:  # not [h], which counts more than 24 hours
+                self._formats[int(attributes["numFmtId"])] = "time"
         elif tag == "cellXfs":
             self._in_cells = True
         elif tag == "xf" and self._in_cells:
-            self.dates.append(int(attributes.get("numFmtId", "0")) in self._formats)
+            self.shown.append(self._formats.get(int(attributes.get("numFmtId", "0")), "number"))
 
     def end(self, tag: str, _text: str) -> None:
         if tag == "cellXfs":
@@ -127,12 +135,12 @@ class _Sheet(_Handler):
     """The rows of a sheet below the first that is not empty, which has the names of the columns."""
 
     def __init__(
-        self, path: Path, strings: list[str], dates: list[bool], from_1904: bool, max_bytes: int
+        self, path: Path, strings: list[str], shown: list[Shown], from_1904: bool, max_bytes: int
     ) -> None:
         self.names: list[str] = []
         self._texts: list[dict[str, int]] = []  # of each column its different texts, numbered
         self._numbers: list[list[NDArray[np.int32]]] = []  # and which of them the rows have
-        self._strings, self._dates, self._from_1904 = strings, dates, from_1904
+        self._strings, self._shown, self._from_1904 = strings, shown, from_1904
         self._path, self._max_bytes = path, max_bytes
         self._rows: list[list[str]] = []
         self._cells: dict[int, str] = {}
@@ -238,8 +246,10 @@ class _Sheet(_Handler):
         if self._kind != "n":
             return value
         serial = float(value)
-        shows_date = self._style < len(self._dates) and self._dates[self._style]
-        return _date(serial, from_1904=self._from_1904) or value if shows_date else value
+        shown = self._shown[self._style] if self._style < len(self._shown) else "number"
+        if shown == "date":
+            return _date(serial, from_1904=self._from_1904) or value
+        return text_of(serial) if shown == "time" and 0 <= serial < 1 else value
 
 
 def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
@@ -271,7 +281,7 @@ def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
         for name, handler in (("sharedStrings", strings), ("styles", styles)):
             if f"xl/{name}.xml" in archive.namelist():
                 _parse(archive, f"xl/{name}.xml", handler)
-        cells = _Sheet(path, strings.texts, styles.dates, book.from_1904, max_bytes)
+        cells = _Sheet(path, strings.texts, styles.shown, book.from_1904, max_bytes)
         _parse(archive, chosen, cells)
         return cells.table()
 
@@ -349,7 +359,7 @@ def _date(serial: float, *, from_1904: bool) -> str | None:
         return None
     early = not from_1904 and serial < 60  # Excel has a 29 February 1900
     try:
-        moment = FIRST_DAY[from_1904] + timedelta(seconds=round((serial + early) * 86_400, 3))
+        moment = FIRST_DAY[from_1904] + timedelta(seconds=round((serial + early) * DAY, 3))
     except OverflowError:
         return None
     midnight = moment.time() == datetime.min.time()

@@ -1,6 +1,5 @@
 """Numbers far from all others of their column: marks of missing cells, mistakes, other units."""
 
-import shlex
 import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import few
+from dessl.data.formats.cells import is_number
 from dessl.data.formats.columns import NumericColumn
 from dessl.data.formats.encoding import EncodedColumn
 from dessl.data.formats.tables import Table
@@ -58,12 +58,9 @@ def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) 
         f"from {far.low:g} to {far.high:g}"
         for name, far in found.items()
     ]
-    do = "Correct such cells, or empty them"
-    if marks:
-        options = " ".join(f"--missing={shlex.quote(mark)}" for mark in marks[:3])
-        do = f"If it marks missing cells, pass {options} (missing= in Python)"
     warnings.warn(
-        f"{table.source}: numbers far from all others: {few(texts, most=3)}. {do}.",
+        f"{table.source}: numbers far from all others: {few(texts, most=3)}. "
+        f"{table.advice.far_marks(marks)}",
         UserWarning,
         stacklevel=stacklevel + 1,
     )
@@ -93,10 +90,11 @@ def warn_of_outside(
         room = OUTSIDE * (column.high - column.low)
         outside = np.flatnonzero((values < column.low - room) | (values > column.high + room))
         if len(outside):  # as float32, a value far from the mean has lost digits
-            cell = table.columns[column.name].cell(int(outside[0]))
+            cell = table.columns[column.name].cell(int(outside[0])).replace(",", ".")
+            shown = float(cell) if is_number(cell) else values[outside[0]]
             texts.append(
-                f"{len(outside):,} of {len(x):,} in {quoted(column.name)}, such as "
-                f"{float(cell.replace(',', '.')):g} (training: {column.low:g} to {column.high:g})"
+                f"{len(outside):,} of {len(x):,} in {quoted(column.name)}, such as {shown:g} "
+                f"(training: {column.low:g} to {column.high:g})"
             )
     if texts:
         warnings.warn(

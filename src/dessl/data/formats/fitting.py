@@ -2,14 +2,12 @@
 
 import itertools
 import math
-import shlex
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
@@ -36,14 +34,14 @@ from dessl.data.formats.csv_dialect import is_csv
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.far_values import Far, far_value, warn_of_far_values, warn_of_outside
+from dessl.data.formats.identifiers import how_to_keep, numbering
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
+from dessl.data.formats.times import fitted_times
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
-COUNTS = "it only numbers the rows"
-SHOWN = 3  # dropped columns named in an option
 ROWS_EACH = 10  # for a category, on average: with fewer, it may name a group of rows
 LEAST_ROWS = 10  # a column without values is only then no coincidence
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
@@ -201,12 +199,14 @@ def fit_encoding(
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
-    are, as 2024-12-31, 31.12.2024 or 12/31/2024; and free text if it has more than 64 different
-    texts, or half as many as rows, of which most have three words or more. Any other column is
-    categories, of which the 64 most frequent are kept. Columns that are constant, that count the
-    rows, or in which nearly every text is unique are dropped, with a warning. A label such as NA or
-    unlabelled, or -1 among whole numbers, is a class like any other, with a warning; -1 among text
-    is refused, and so are fractions most of which occur only once.
+    are, as 2024-12-31, 31.12.2024 or 12/31/2024; times of day if nine in ten are, as 13:15 or
+    13:15:30; and free text if it has more than 64 different texts, or half as many as rows, of
+    which most have three words or more. Any other column is categories, of which the 64 most
+    frequent are kept. Columns that are constant, that tell the rows apart
+    (:mod:`dessl.data.formats.identifiers`), or in which nearly every text is unique are dropped,
+    with a warning. A label such as NA or unlabelled, or -1 among whole numbers, is a class like any
+    other, with a warning; -1 among text is refused, and so are fractions most of which occur only
+    once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -229,21 +229,21 @@ def fit_encoding(
         else:
             columns.append(fitted)
     if wrong:
-        raise not_numbers(table.source, wrong)
+        raise not_numbers(table.source, wrong, table.advice)
     reasons = _reasons(left_out)
     if not columns:
         raise DataError.of(
             table.source,
             expected="a column to learn from besides the label",
             got=reasons or "none",
-            do="Add features to the table.",
+            do=f"Add features to the table.{how_to_keep(left_out.values())}",
         )
     if far:
         warn_of_far_values(table, far, stacklevel=3)
     _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(
-            f"{table.source}: dropped {reasons}. {how_to_silence(left_out)}",
+            f"{table.source}: dropped {reasons}. {table.advice.dropped(left_out)}",
             UserWarning,
             stacklevel=3,
         )
@@ -260,13 +260,11 @@ def _warn_of_groups(table: Table, columns: Collection[EncodedColumn]) -> None:
         if isinstance(column, CategoricalColumn) and len(column.categories) == MAX_CATEGORIES:
             values = len(as_text(table.columns[column.name]).texts)
             if values * ROWS_EACH > len(table):
-                name = shlex.quote(column.name)
                 warnings.warn(
                     f"{table.source}: {quoted(column.name)} has {values:,} different values in "
                     f"{len(table):,} rows, of which the {MAX_CATEGORIES} most frequent are "
                     "features. If it says which rows belong together, such as those of one "
-                    f"patient, hold them out together: dessl fit --group {name} (groups= in "
-                    f"Python). If it is of no use, pass --ignore {name} (ignore= in Python).",
+                    f"patient, {table.advice.group(column.name)}",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -278,17 +276,6 @@ def _reasons(left_out: dict[str, str]) -> str:
     for name, why in left_out.items():
         names.setdefault(why, []).append(quoted(name))
     return "; ".join(f"{few(some)}: {why}" for why, some in names.items())
-
-
-def how_to_silence(names: Collection[str]) -> str:
-    """Say how to silence the warning about dropped columns.
-
-    >>> how_to_silence(["id"])
-    'Pass --ignore id (ignore= in Python) to silence this.'
-    """
-    few_names, more = list(names)[:SHOWN], " ..." if len(names) > SHOWN else ""
-    options = " ".join(f"--ignore {shlex.quote(name)}" for name in few_names)
-    return f"Pass {options}{more} (ignore= in Python) to silence this."
 
 
 def _check_named(
@@ -317,7 +304,7 @@ def _check_named(
             table.source,
             expected=f"numbers or text in column {quoted(name)}",
             got=f"type {table.unread[name]}",
-            do="Convert the column, or drop it with ignore= (--ignore on the command line).",
+            do=table.advice.unread(name),
         )
 
 
@@ -333,8 +320,9 @@ def _fitted(
         share = numeric_share(column, comma=comma)
         if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
             return wrong_cells(column, comma=comma) or _numeric(table, column, comma, far)
-        if (dates := fitted_dates(table, column)) is not None:
-            return dates
+        moments = fitted_dates(table, column) or fitted_times(table, column)
+        if moments is not None:
+            return moments
         if column.numbers is None and is_free_text(column):
             return fitted_text(column) or "its texts have nothing in common"
     text = as_text(column)
@@ -351,13 +339,8 @@ def _fitted(
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
 
 
-def counts_rows(values: NDArray[np.float64]) -> bool:
-    """Whether numbers (n,) are those of the rows, from any number on."""
-    return len(values) >= 10 and bool((np.diff(values) == 1).all())
-
-
 def _numeric(table: Table, column: Column, comma: bool, far: dict[str, Far]) -> EncodedColumn | str:
-    values = numbers(table.source, column, comma=comma)
+    values = numbers(table.source, column, comma=comma, advice=table.advice)
     observed = values[~np.isnan(values)]
     missing = len(values) - len(observed)
     if not len(observed):
@@ -366,8 +349,8 @@ def _numeric(table: Table, column: Column, comma: bool, far: dict[str, Far]) -> 
         value = float(observed[0])
         constant = NumericColumn(column.name, value, value, 1.0, True, comma)
         return constant if missing else "constant"
-    if not missing and counts_rows(observed):
-        return COUNTS
+    if (why := numbering(observed)) is not None:
+        return why
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(observed.mean()), float(observed.std())
     if not np.isfinite([mean, scale]).all() or not scale:

@@ -15,9 +15,11 @@ import numpy as np
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
+from dessl.data.formats.advice import FrameAdvice
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import fit_encoding
+from dessl.data.formats.identifiers import numbering
 from dessl.data.formats.reading import Labels, reading
 from dessl.data.formats.tables import Table, as_table, check_different, check_names
 from dessl.data.labels import is_missing
@@ -52,7 +54,7 @@ class Frame(NamedTuple):
 
     def table(self) -> Table:
         """The columns in the form of a file's, before any encoding."""
-        return as_table(self.source, self.arrow)
+        return as_table(self.source, self.arrow, FrameAdvice())
 
     def only(self, name: str) -> "Frame":
         """One of the columns."""
@@ -124,6 +126,20 @@ def is_numbers(x: Any, *, source: Path = SOURCE) -> bool:
     return not any(x.iloc[:, k].isna().any() for k in range(x.shape[1]))
 
 
+def identifiers(x: Any) -> list[Any]:
+    """Names of columns of a frame of numbers, without gaps, that may only tell the rows apart.
+
+    >>> identifiers(arrow_module().table({"id": range(40, 0, -1), "age": [30, 40] * 20}))
+    ['id']
+    """
+    if _is_pandas(x):
+        columns = {name: x.iloc[:, k].to_numpy() for k, name in enumerate(x.columns)}
+    else:
+        arrow = read_frame(x).arrow
+        columns = {name: arrow[name].to_numpy() for name in arrow.column_names}
+    return [name for name, values in columns.items() if numbering(values) is not None]
+
+
 def frame_encoding(
     table: Table,
     codes: Labels,
@@ -149,17 +165,13 @@ def frame_encoding(
     numbers = np.where(codes < 0, np.nan, codes)
     columns = table.columns | {label: Column.of_numbers(label, numbers)}
     whole = dataclasses.replace(table, columns=columns)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # warned about below
-            fitted = fit_encoding(whole, label=label, categorical=categorical)
-    except DataError as error:
-        raise DataError(f"{error} {HOW}") from error
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # warned about below
+        fitted = fit_encoding(whole, label=label, categorical=categorical)
     if fitted.left_out:
         dropped = [f"{quoted(name)} ({why})" for name, why in fitted.left_out.items()]
         warnings.warn(
-            f"{table.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
-            "this.",
+            f"{table.source}: dropped {few(dropped)}. {table.advice.dropped(fitted.left_out)}",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )

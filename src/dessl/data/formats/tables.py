@@ -12,7 +12,8 @@ import numpy as np
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.advice import Advice
+from dessl.data.formats.cells import FILE, Column, arrow_module
 from dessl.data.formats.csv_dialect import SUFFIXES as CSV
 from dessl.data.formats.csv_dialect import check_text_encoding, dialect_of, is_csv, reading_csv
 from dessl.data.formats.excel import SUFFIXES as EXCEL
@@ -35,12 +36,14 @@ class Table:
         columns: Columns of numbers or text.
         unread: The types of all other columns.
         n_rows: The number of rows.
+        advice: What to do about its errors.
     """
 
     source: Path
     columns: dict[str, Column]
     unread: dict[str, str]
     n_rows: int
+    advice: Advice = FILE
 
     def __len__(self) -> int:
         return self.n_rows
@@ -263,7 +266,7 @@ def check_different(path: Path, names: Sequence[str], *, expected: str, do: str)
         raise DataError.of(path, expected=expected, got=f"{quoted(repeated[0])} twice", do=do)
 
 
-def as_table(source: Path, table: Any) -> Table:
+def as_table(source: Path, table: Any, advice: Advice = FILE) -> Table:
     """An Arrow table's columns of numbers or text."""
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
@@ -276,7 +279,7 @@ def as_table(source: Path, table: Any) -> Table:
         }
     columns = {name: column for name, column in read.items() if column is not None}
     unread = {name: str(table.schema.field(name).type) for name in read if name not in columns}
-    return Table(source, columns, unread, table.num_rows)
+    return Table(source, columns, unread, table.num_rows, advice)
 
 
 def _column(name: str, values: Any) -> Column | None:

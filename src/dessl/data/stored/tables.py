@@ -28,13 +28,8 @@ from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module, numeric_share
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, missing_marks
 from dessl.data.formats.encoding import TableEncoding
-from dessl.data.formats.fitting import (
-    COUNTS,
-    counts_rows,
-    encoded_table,
-    fit_encoding,
-    how_to_silence,
-)
+from dessl.data.formats.fitting import encoded_table, fit_encoding
+from dessl.data.formats.identifiers import numbering
 from dessl.data.formats.tables import Table, as_table, table_blocks
 from dessl.data.parts import RawData
 from dessl.data.stored.arrays import npy_files
@@ -115,7 +110,7 @@ def read_large_table(
     kept = np.zeros(unlabelled, np.bool_)
     kept[drawn] = True
     table = as_table(path, _kept_rows(read, label, no_label, kept)).without(missing)
-    dropped = _counting_columns(read, {label, *ignore, *categorical})
+    dropped = _numbering_columns(read, {label, *ignore, *categorical})
     encoding = fit_encoding(
         table,
         label=label,
@@ -125,8 +120,7 @@ def read_large_table(
         missing=missing,
         text_encoding=text_encoding,
     )
-    left_out = {**encoding.left_out, **dict.fromkeys(dropped, COUNTS)}
-    encoding = dataclasses.replace(encoding, left_out=left_out)
+    encoding = dataclasses.replace(encoding, left_out={**encoding.left_out, **dropped})
     rest = TableRows(path, encoding, place, kept, delimiter)
     return LargeTable(encoded_table(table, encoding), encoding, rest)
 
@@ -224,9 +218,9 @@ def _checked(path: Path, part: NDArray[np.bool_], count: int) -> NDArray[np.bool
     return part
 
 
-def _counting_columns(read: _Read, but: Collection[str]) -> list[str]:
-    """Columns that number the rows, which a sample of the rows would not show."""
-    found = []
+def _numbering_columns(read: _Read, but: Collection[str]) -> dict[str, str]:
+    """Columns that tell the rows apart, which a sample of the rows may not show, and why."""
+    found = {}
     _, first = next(read.blocks())  # enough to tell
     for name, column in first.columns.items():
         if name in but or numeric_share(column) < 1:
@@ -235,12 +229,12 @@ def _counting_columns(read: _Read, but: Collection[str]) -> list[str]:
         if values is None:
             parsed = column.parsed()
             values = parsed.values[parsed.rows]
-        if not np.isnan(values).any() and counts_rows(values):
-            found.append(name)
+        if (why := numbering(values[~np.isnan(values)])) is not None:
+            found[name] = why
     if found:
+        texts = [f"{quoted(name)}: {why}" for name, why in found.items()]
         warnings.warn(
-            f"{read.path}: dropped {few([quoted(name) for name in found])}: {COUNTS}. "
-            f"{how_to_silence(found)}",
+            f"{read.path}: dropped {few(texts)}. {first.advice.dropped(found)}",
             UserWarning,
             stacklevel=4,
         )

@@ -1,0 +1,163 @@
+"""How to correct a table: options for a file, and pandas for a data frame, which has no options."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from dessl._checks import quoted
+from dessl.data.formats.identifiers import how_to_keep
+
+SIGN = re.compile(r"[%‰$€£]")
+THOUSANDS = re.compile(r"[0-9][,'’ ][0-9]{3}")
+INFINITE = ("inf", "infinity")
+SHOWN = 3  # columns and marks named in an option
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The last sentences of errors and warnings about a file.
+
+    Attributes:
+        fitted: Whether its columns must be those of an earlier table.
+    """
+
+    fitted: bool = False
+
+    @property
+    def later(self) -> Self:
+        """The same for a table that is read after the encoding was fitted."""
+        return replace(self, fitted=True)
+
+    def category(self, name: str) -> str:
+        """How to make a column one of categories; the end of a sentence."""
+        del name  # an option names it
+        if self.fitted:
+            return (
+                "if the column has categories, fit the model again with categorical= (dessl fit "
+                "--categorical)."
+            )
+        return (
+            "if the column has categories, name it in categorical= (--categorical on the command "
+            "line)."
+        )
+
+    def not_numbers(self, name: str, cell: str, *, comma: bool, several: bool) -> str:
+        """What to do about cells of a column of numbers.
+
+        Args:
+            name: The column.
+            cell: The first such cell.
+            comma: Whether the column has decimal commas.
+            several: Whether other columns have such cells too.
+        """
+        if cell.lower().lstrip("+-") in INFINITE:
+            return self._infinite(name)
+        if (sign := SIGN.search(cell)) and re.search("[0-9]", cell):
+            thousands = " and the separators of thousands" * bool(THOUSANDS.search(cell))
+            how = f"{quoted(sign[0])}{thousands}{self._removal(name, sign[0])}"
+            return f"Remove the sign {how}; or, {self.category(name)}"
+        return self._other(name, comma=comma, several=several)
+
+    def unread(self, name: str) -> str:
+        """What to do about a column of a type that is not read."""
+        del name
+        return "Convert the column, or drop it with ignore= (--ignore on the command line)."
+
+    def not_a_date(self, name: str) -> str:
+        """What to do about a cell of a column of dates or times."""
+        return f"Correct or empty the cell; or, {self.category(name)}"
+
+    def group(self, name: str) -> str:
+        """How to hold out the rows of a group together, and how to drop their column."""
+        name = shlex.quote(name)
+        return (
+            f"hold them out together: dessl fit --group {name} (groups= in Python). If it is of no "
+            f"use, pass --ignore {name} (ignore= in Python)."
+        )
+
+    def far_marks(self, marks: Sequence[str]) -> str:
+        """What to do about numbers far from all others, some of which may mark missing cells."""
+        if not marks:
+            return "Correct such cells, or empty them."
+        options = " ".join(f"--missing={shlex.quote(mark)}" for mark in marks[:SHOWN])
+        return f"If it marks missing cells, pass {options} (missing= in Python)."
+
+    def dropped(self, left_out: Mapping[str, str]) -> str:
+        """How to silence the warning about dropped columns, and how to keep one.
+
+        >>> Advice().dropped({"id": "constant"})
+        'Pass --ignore id (ignore= in Python) to silence this.'
+        """
+        options = " ".join(f"--ignore {shlex.quote(name)}" for name in list(left_out)[:SHOWN])
+        more = " ..." * (len(left_out) > SHOWN)
+        keep = how_to_keep(left_out.values())
+        return f"Pass {options}{more} (ignore= in Python) to silence this.{keep}"
+
+    def _infinite(self, name: str) -> str:
+        del name
+        return "Replace infinity by a number, or empty the cell."
+
+    def _removal(self, name: str, sign: str) -> str:
+        del name, sign
+        return " from all cells of the column"
+
+    def _other(self, name: str, *, comma: bool, several: bool) -> str:
+        del comma
+        return (
+            f"Correct or empty the cell{'s' * several}; or, {self.category(name)} If it marks "
+            "missing cells, name it in missing= (--missing MARK)."
+        )
+
+
+@dataclass(frozen=True)
+class FrameAdvice(Advice):
+    """The same about a data frame X, whose columns the user converts with pandas."""
+
+    def category(self, name: str) -> str:
+        """How to make a column one of categories; the end of a sentence."""
+        how = "train again with" if self.fitted else "pass"
+        column = f"X[{name!r}].astype('string').astype('category')"
+        return f"if the column has categories, {how} {column}."
+
+    def unread(self, name: str) -> str:
+        """What to do about a column of a type that is not read."""
+        return f"Convert the column, or drop it with X.drop(columns={name!r})."
+
+    def not_a_date(self, name: str) -> str:
+        """What to do about a cell of a column of dates or times."""
+        return f"Correct the cell, or replace it by None; or, {self.category(name)}"
+
+    def group(self, name: str) -> str:
+        """How to hold out the rows of a group together, and how to drop their column."""
+        return (
+            f"hold them out together: fit(X.drop(columns={name!r}), y, groups=X[{name!r}]). If it "
+            f"is of no use, pass X.drop(columns={name!r})."
+        )
+
+    def far_marks(self, marks: Sequence[str]) -> str:
+        """What to do about numbers far from all others, some of which may mark missing cells."""
+        if not marks:
+            return "Correct such cells, or replace them by NaN."
+        return f"If it marks missing cells, pass X.replace([{', '.join(marks[:SHOWN])}], np.nan)."
+
+    def dropped(self, left_out: Mapping[str, str]) -> str:
+        """How to silence the warning about dropped columns, and how to keep one."""
+        return f"Drop them from the data frame to silence this.{how_to_keep(left_out.values())}"
+
+    def _infinite(self, name: str) -> str:
+        column = f"X[{name!r}].replace([np.inf, -np.inf], np.nan)"
+        return f"Replace infinity by a number or NaN: {column}."
+
+    def _removal(self, name: str, sign: str) -> str:
+        marks = "[$€£,]" if sign in "$€£" else f"[{sign}]"
+        return f": X[{name!r}].astype('string').str.replace('{marks}', '', regex=True)"
+
+    def _other(self, name: str, *, comma: bool, several: bool) -> str:
+        # With decimal commas, pandas would take no cell for a number.
+        coerced = "" if comma else f": pd.to_numeric(X[{name!r}], errors='coerce')"
+        return (
+            f"Correct the cell{'s' * several}, or replace what is not a number by NaN{coerced}; "
+            f"or, {self.category(name)}"
+        )

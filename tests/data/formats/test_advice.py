@@ -1,0 +1,51 @@
+"""Advice about files names options; advice about data frames names none."""
+
+import re
+
+import pytest
+
+from dessl.data.formats.advice import Advice, FrameAdvice
+
+OPTIONS = re.compile(r"--[a-z]|\b(missing|ignore|categorical)=")
+
+
+def sentences(advice: Advice) -> list[str]:
+    cells = ("57%", "$23,810", "-inf", "unknown")
+    return [
+        *(advice.not_numbers("a b", cell, comma=False, several=False) for cell in cells),
+        advice.category("a b"),
+        advice.unread("a b"),
+        advice.not_a_date("a b"),
+        advice.group("a b"),
+        advice.far_marks(["-999"]),
+        advice.far_marks([]),
+        advice.dropped({"a b": "constant"}),
+    ]
+
+
+@pytest.mark.parametrize("advice", [FrameAdvice(), FrameAdvice().later])
+def test_a_frame_has_no_options(advice: Advice) -> None:
+    said = sentences(advice)
+    assert not any(OPTIONS.search(one) for one in said)
+    assert sum("X['a b']" in one or "columns='a b'" in one for one in said) == 8
+    assert ("train again with" in advice.category("a")) == advice.fitted
+
+
+def test_a_file_has_no_pandas() -> None:
+    said = sentences(Advice())
+    assert not any("X[" in one or "pd." in one or "np." in one for one in said)
+    assert sum(bool(OPTIONS.search(one)) for one in said) == 9
+    assert "pass --ignore 'a b'" in Advice().group("a b")
+    assert "dessl fit --categorical" in Advice().later.category("a")
+
+
+def test_pandas_is_not_told_to_read_decimal_commas() -> None:
+    said = FrameAdvice().not_numbers("a", "unknown", comma=True, several=True)
+    assert said.startswith("Correct the cells, or replace what is not a number by NaN; or, if")
+
+
+@pytest.mark.parametrize(("cell", "also"), [("57%", ""), ("€1.5", ""), ("$23,810", " and the")])
+def test_separators_are_named_if_there_are_any(cell: str, also: str) -> None:
+    said = Advice().not_numbers("a", cell, comma=False, several=False)
+    sign = next(one for one in cell if one in "%€$")
+    assert said.startswith(f"Remove the sign '{sign}'{also or ' from'}")
