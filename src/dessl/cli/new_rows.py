@@ -1,5 +1,7 @@
 """Read rows in the form a trained model expects: to predict, to evaluate, or to test it on."""
 
+import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +48,12 @@ class Expected(NamedTuple):
         else:
             shape, image = tuple(origin.x.shape[1:]), origin.is_image
         return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
+
+    def with_classes(self, more: Iterable[str]) -> "Expected":
+        """The same rows with labels of more classes, numbered after the model's own."""
+        names = (*self.class_names, *more)
+        encoding = self.encoding and dataclasses.replace(self.encoding, class_names=names)
+        return self._replace(class_names=names, encoding=encoding)
 
 
 def new_rows(

@@ -319,7 +319,7 @@ def test_subfolders_are_the_models_classes_in_its_order(tmp_path: Path) -> None:
 
 def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
     save_flat(tmp_path / "fox" / "1.png", 1)
-    with pytest.raises(DataError, match="subfolders named cat, dog, unlabelled; got 'fox'"):
+    with pytest.raises(DataError, match="subfolders one of cat, dog, unlabelled; got 'fox'"):
         read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4))
     with pytest.raises(DataError, match="expected a folder; got no such folder"):
         read_new_images(tmp_path / "no", ("cat", "dog"), (1, 4, 4))

@@ -2,7 +2,7 @@
 
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from dessl.data.formats.image_file import (
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
 from dessl.data.labels import warn_of_doubtful
 from dessl.data.parts import Part, RawData
+from dessl.data.unknown_classes import UnknownClassesError
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -129,13 +130,12 @@ def read_new_images(
     """
     folder = Path(folder)
     subfolders = class_folders(folder)
-    codes: list[int] = []
-    paths: list[Path] = []
-    for place in subfolders or [folder]:
-        files = image_files(place)
-        code = _label(place, class_names) if labels and subfolders else -1
-        paths += files
-        codes += [code] * len(files)
+    files = {place: image_files(place) for place in subfolders or [folder]}
+    of_place = dict.fromkeys(files, -1)
+    if labels and subfolders:
+        of_place = _labels(folder, files, class_names)
+    codes = [of_place[place] for place, inside in files.items() for _ in inside]
+    paths = [path for inside in files.values() for path in inside]
     if skip_damaged:
         usable = set(_readable(folder, paths, max_pixels))
         codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
@@ -331,17 +331,17 @@ def image_files(folder: Path) -> list[Path]:
     return files
 
 
-def _label(place: Path, class_names: Sequence[str]) -> int:
-    if place.name.lower() in UNLABELLED:
-        return -1
-    if place.name not in class_names:
-        raise DataError.of(
-            place,
-            expected=f"subfolders named {few([*class_names, UNLABELLED[0]], most=20)}",
-            got=f"{quoted(place.name)}",
-            do="Put images without a label into 'unlabelled', or all into one folder.",
-        )
-    return list(class_names).index(place.name)
+def _labels(
+    folder: Path, files: Mapping[Path, Sequence[Path]], class_names: Sequence[str]
+) -> dict[Path, int]:
+    """The class number of each subfolder, −1 for that of unlabelled images."""
+    code = {name: number for number, name in enumerate(class_names)}
+    code |= dict.fromkeys((place.name for place in files if place.name.lower() in UNLABELLED), -1)
+    unknown = {place.name: len(inside) for place, inside in files.items() if place.name not in code}
+    if unknown:
+        names = [*class_names, UNLABELLED[0]]
+        raise UnknownClassesError.of_labels(folder, "as names of subfolders", unknown, names)
+    return {place: code[place.name] for place in files}
 
 
 def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:
