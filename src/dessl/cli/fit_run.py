@@ -239,8 +239,8 @@ def _refitted(
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
     if why := refit_failure(trial, found):
         warnings.warn(
-            f"the model trained on {facts.model.labels:,} labels is kept, because the complete "
-            f"case failed to train on all {whole.n_labelled:,} of them. {why}",
+            f"the model trained on {facts.model.labels:,} labels is kept, because with all "
+            f"{whole.n_labelled:,} of them {why}",
             UserWarning,
             stacklevel=2,
         )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # every command imports this module: heavy imports are inside
     from dessl.results.facts import RunFacts
     from dessl.teachers import PoolReport
 
+ADJUSTED = 0.0005  # a difference that shows when accuracies are printed
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
 
 
@@ -110,6 +111,8 @@ def show_facts(facts: "RunFacts") -> None:
         low, high = interval_text("accuracy", found.low, found.high)
         n, whose = facts.data.test, evaluation_rows(facts)
         right = f"{round(share * n)} of {n} {whose} correct"
+        if found.n_unlabelled and abs(found.value - share) > ADJUSTED:
+            right += "; adjusted by the unlabelled ones"
         level = f"{100 * found.confidence:g} % interval"
         expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
         show(f"Expected accuracy: {expected} {guessing(facts)}".rstrip())
