@@ -103,3 +103,12 @@ def test_a_folder_of_an_unknown_class_counts_as_wrong(cli: Cli, tmp_path: Path) 
     assert "'grey' in 12 rows. They count as wrong" in err
     counts = json.loads(shown)["labelled_rows"]["class_counts"]
     assert counts == [12, 12, 12]
+    assert "images have" not in err
+    for file in new.rglob("*.png"):  # stretched, and in colour
+        red = Image.merge("RGB", [Image.open(file), *[Image.new("L", (8, 8))] * 2])
+        red.resize((8, 16)).save(file)
+    out = tmp_path / "p.csv"
+    code, _, err = cli("predict", tmp_path / "run", new, "--out", out)
+    assert code == 0, err
+    assert "36 of 36 images are in colour, which is dropped" in err
+    assert "height / width is 2.00, where it was 1.00" in err
