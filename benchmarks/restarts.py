@@ -93,7 +93,8 @@ def main() -> None:
             counted = Counter(one for seed in range(DRAWS) for one in outcomes(law, labels, seed))
             counts[f"{law}, {labels} labels"] = dict(counted)
             print(law, labels, dict(counted), flush=True)
-    entries = {"counts": counts, "made_with": machine_facts()}
+    total = sum((Counter(one) for one in counts.values()), Counter[str]())
+    entries = {"total": dict(total), "counts": counts, "made_with": machine_facts()}
     RESULTS.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
 
 
