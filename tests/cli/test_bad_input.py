@@ -196,8 +196,8 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     (tmp_path / "renamed.csv").write_text("age,Outcome\n30,ill\n41,well\n52,ill\n")
     says = "expected the labels in the column 'outcome'; got 'age', 'Outcome'. If one of them has"
     refused(cli("evaluate", run, tmp_path / "renamed.csv"), says)
-    (tmp_path / "odd.csv").write_text("age,outcome\n30,dead\n41,ill\n")
-    refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'dead'")
+    (tmp_path / "odd.csv").write_text("age,outcome\n30,Well\n41,ill\n")
+    refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'Well' in 1 row")
     fine = tmp_path / "fine.csv"
     assert cli("predict", run, tmp_path / "odd.csv", "--out", fine)[0] == 0  # needs no label
     assert fine.read_text().count("\n") == 3

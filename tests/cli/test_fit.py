@@ -421,7 +421,9 @@ def test_the_winner_is_refitted_on_all_labels_and_judged_before(
 def test_a_refit_that_failed_is_told_and_not_used(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dessl.cli.fit_run.refit_failure", lambda *_: "It predicts one class.")
+    monkeypatch.setattr(
+        "dessl.cli.fit_run.refit_failure", lambda *_: "it failed. It predicts one class."
+    )
     run = tmp_path / "run"
     options = ("--label", "outcome", "--steps", 5, "--networks", 1, "--out", run)
     code, shown, err = cli("fit", people, *options)
@@ -430,8 +432,8 @@ def test_a_refit_that_failed_is_told_and_not_used(
     assert facts.model == ModelFacts(facts.model.method, 77, refitted=False)
     assert "(trained on 77 labels)" in shown
     (note,) = (one for one in facts.warnings if "kept" in one)
-    assert "failed to train on all 96 of them. It predicts one class." in note
-    assert "failed to train on all 96" in " ".join(err.split())
+    assert "is kept, because with all 96 of them it failed. It predicts one class." in note
+    assert "because with all 96" in " ".join(err.split())
 
 
 def test_test_rows_from_elsewhere_are_never_trained_on(
@@ -575,12 +577,31 @@ def test_no_verdict_has_no_differences_and_no_next_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     facts = read_facts(Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit")
-    told = dataclasses.replace(facts, verdict=no_verdict("It predicts 'a'."))
+    told = dataclasses.replace(
+        facts, verdict=no_verdict("the labels tell too little", "Label more.")
+    )
     for one, shown in ((facts, True), (told, False)):
         show_run(tmp_path, one, as_json=False)
         out = capsys.readouterr().out
         assert ("Against " in out, "Next:" in out) == (shown, shown)
         assert ("Do not use this model yet." in out) != shown
+
+
+def test_an_accuracy_adjusted_by_unlabelled_rows_is_said_to_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    facts = read_facts(Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit")
+    facts = dataclasses.replace(facts, model=ModelFacts(facts.methods[-1].name, 80, refitted=False))
+    (share,) = facts.values(facts.model.method, "accuracy")
+    for value, n_unlabelled, said in ((share + 0.05, 9, 1), (share, 9, 0), (share + 0.05, 0, 0)):
+        estimates = tuple(
+            dataclasses.replace(one, value=value, n_unlabelled=n_unlabelled)
+            for one in facts.estimates
+        )
+        show_run(tmp_path, dataclasses.replace(facts, estimates=estimates), as_json=False)
+        out = capsys.readouterr().out
+        assert "held-out rows correct" in out
+        assert out.count("correct; adjusted by the unlabelled ones)") == said
 
 
 def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) -> None:

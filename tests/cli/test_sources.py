@@ -135,3 +135,22 @@ def test_doubtful_labels_of_npy_files_are_asked_about(vectors: str, tmp_path: Pa
     data = training_data(vectors, labels=str(labels), missing_labels=["NA"])
     assert (data.class_names, data.n_unlabelled) == (("cat", "dog"), 4)
     assert training_data(vectors, labels=str(labels), all_classes=True).n_classes == 3
+
+
+def test_a_misspelt_path_suggests_what_lies_next_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"Did you mean 'breastmnist'\?"):
+        kind_of("brest")
+    (tmp_path / "breast").mkdir()
+    with pytest.raises(DataError, match=r"Did you mean 'breast'\?"):
+        kind_of("brest")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "people.csv").touch()
+    near = str(Path("data", "people.csv"))
+    with pytest.raises(DataError) as found:
+        kind_of(str(Path("data", "peple.csv")))
+    assert f"Did you mean {near!r}?" in str(found.value)
+    with pytest.raises(DataError, match=r"Check the path\."):
+        kind_of(str(Path("absent", "x")))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dessl.evaluation.verdict import (
+    MANY,
     MARGIN,
     OUTCOMES,
     OVER_GROUPS,
@@ -117,7 +118,7 @@ def test_the_probability_to_decide_is_that_of_an_integral() -> None:
 
 
 def test_what_is_needed_is_in_labels_or_seeds_and_counts_those_held_out() -> None:
-    rows, seeds = (comparison("brier", -0.1, 0.09, test=test) for test in (OVER_ROWS, OVER_SEEDS))
+    rows, seeds = (comparison("brier", -0.1, 0.05, test=test) for test in (OVER_ROWS, OVER_SEEDS))
     alone = verdict(rows)
     assert alone.needed is not None
     assert f"About {alone.needed:,} more labels would settle it" in alone.sentence
@@ -127,6 +128,10 @@ def test_what_is_needed_is_in_labels_or_seeds_and_counts_those_held_out() -> Non
     assert 5 * alone.needed <= fifth.needed < 5.6 * alone.needed
     assert f"{alone.needed:,} of them held out" in fifth.sentence
     assert verdict(comparison("brier", 0.02, 0.03)).needed is None
+    total = 50 + fifth.needed
+    assert "collect more" not in verdict(rows, share=0.2, labelled=50, rows=total).sentence
+    short = verdict(rows, share=0.2, labelled=50, rows=total - 1)
+    assert short.sentence == f"{fifth.sentence} The data has only {total - 1:,} rows: collect more."
 
 
 def test_with_groups_what_is_needed_is_new_groups() -> None:
@@ -156,7 +161,11 @@ def test_with_groups_what_is_needed_is_new_groups() -> None:
 def test_where_no_number_of_labels_decides_it_is_said() -> None:
     nothing = comparison("brier", -0.1, 0.1)
     assert nothing.needed(margin=0.0) is None
-    assert "set a larger one" in verdict(nothing, margin=0.0).sentence
+    assert "use either model, or set a larger margin" in verdict(nothing, margin=0.0).sentence
+    nearly = comparison("brier", -0.1, 0.1)
+    assert nearly.needed() > MANY * nearly.n
+    assert verdict(nearly).needed is None
+    assert "No realistic number of labels" in verdict(nearly).sentence
     assert "no interval" in verdict(comparison("brier", math.nan, math.nan)).sentence
 
 

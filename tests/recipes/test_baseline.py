@@ -160,6 +160,23 @@ def test_where_restarts_fail_there_is_no_verdict() -> None:
     assert "Label more rows" in fitted.verdict.sentence
 
 
+def test_labels_that_tell_too_little_are_not_trained_on_again() -> None:
+    """Labels drawn by chance: the network memorises them, and the regression learns nothing."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 6, generator=generator)
+    y = (torch.rand(200, generator=generator) < 0.5).long()
+    data = SemiData(x, torch.where(torch.arange(200) < 64, y, -1))
+    fitted = fit(data, recipe_for(data, teachers=None, lam=0), progress=False)
+    assert fitted.baseline is not None
+    assert (fitted.baseline.trained, fitted.baseline.learnable) == (False, False)
+    assert len(fitted.baseline.failures) == 1
+    assert fitted.verdict.sentence.startswith(
+        "No verdict: the labels tell too little. Neither the complete case nor a logistic "
+        "regression predicts 64 held-out labels clearly better than the class shares."
+    )
+    assert "failed to train" not in fitted.verdict.sentence
+
+
 def test_what_was_restarted_is_told() -> None:
     found = Baseline(60, 0.2, 0.6, 0.3, ("it predicts 'a' for all rows",), trained=True)
     assert "restarted 1 time with more steps" in found.account

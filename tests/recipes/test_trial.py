@@ -218,7 +218,9 @@ def test_a_refit_fails_if_its_complete_case_does_but_the_trial_s_did_not(
         return SimpleNamespace(baseline=own)
 
     trial: Any = SimpleNamespace(fitted=fitted(before))
-    assert refit_failure(trial, fitted(after)).startswith("It predicts" if failed else "")
+    assert refit_failure(trial, fitted(after)).startswith(
+        "the complete case failed to train. It predicts" if failed else ""
+    )
     assert bool(refit_failure(trial, fitted(after))) is failed
 
 

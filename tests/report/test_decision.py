@@ -70,13 +70,23 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
         ("no practical difference", None, "None for this decision."),
         ("cannot tell yet", 1200, "About 1,200 more held-out labels would settle"),
         ("cannot tell yet", None, "No realistic number"),
-        ("no verdict", None, "Unknown: the complete case failed to train"),
+        ("no verdict", None, "Unknown: the complete case predicts too little"),
     ],
 )
 def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, text: str) -> None:
     found = more_labels(told(judged, outcome, needed))
     assert found.startswith(text)
     assert "About 180 more held-out labels would halve" in found  # four times 60, less 60
+
+
+def test_data_with_too_few_rows_are_said_once(judged: RunFacts) -> None:
+    facts = dataclasses.replace(judged, settings={**judged.settings, "hold_out": 0.2})
+    rows = facts.data.rows + facts.data.test + facts.data.test_unlabelled
+    found = more_labels(told(facts, "cannot tell yet", 10 * rows))
+    assert found.endswith(f"interval. The data has only {rows:,} rows: collect more.")
+    assert found.count("collect more") == 1
+    large = dataclasses.replace(facts, data=dataclasses.replace(facts.data, rows=10**6))
+    assert "collect more" not in more_labels(told(large, "cannot tell yet", 350))
 
 
 def test_labels_needed_of_groups_are_those_of_new_groups(judged: RunFacts) -> None:

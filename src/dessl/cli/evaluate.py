@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from dessl.cli.groups import NamedRows
     from dessl.data import Part
     from dessl.evaluation import Metrics
     from dessl.evaluation.conformal import PredictionSets
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from dessl.evaluation.debiased.proxies import MetricName
     from dessl.saved import SavedModel
 
-LEAST_LABELS = 3
 LEAST_IN_GROUP = 10  # fewest labelled rows for a useful interval
 LabelsFile = Annotated[str | None, Option(help="File with the labels, for .npy files.")]
 Label = Annotated[
@@ -127,28 +125,34 @@ def evaluate(
     """
     from dessl.cli.columns import group_names, labelled_numbers, texts_of
     from dessl.cli.groups import groups_of_run
+    from dessl.cli.labelled_rows import labelled_rows, padded
     from dessl.cli.new_answers import probabilities
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)
     given = Reading.of(sheet, encoding, missing)
-    read_rows = _labelled_rows(model, data, labels, label, given, skip_damaged)
-    rows = read_rows.rows
+    read_rows = labelled_rows(
+        model, data, labels=labels, label=label, reading=given, skip_damaged=skip_damaged
+    )
+    if sets is not None:
+        read_rows.refuse_unknown_classes("--sets")
+    rows, names = read_rows.rows, read_rows.class_names
     how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
     with noted_warnings():
         question = Question(
             metrics=metrics,
-            class_names=model.class_names,
-            positive=class_number(class_name, model.class_names),
+            class_names=names,
+            positive=class_number(class_name, names),
             threshold=threshold,
             propensity=None
             if propensity is None
             else labelled_numbers(data, propensity, rows, reading=how),
             strata=None if strata is None else texts_of(data, strata, len(rows.y), how),
-            groups=groups_of_run(run, group, read_rows, how),
+            groups=groups_of_run(run, group, read_rows.named, how),
+            check_shift=not read_rows.trained_on,
         )
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how)
@@ -160,10 +164,11 @@ def evaluate(
         return probabilities(other, data, x, reading=given, other_answers=other_answers)
 
     with noted_warnings():
-        p = probabilities(model, data, rows.x, reading=given, other_answers=other_answers)
+        known = probabilities(model, data, rows.x, reading=given, other_answers=other_answers)
+        p = padded(known, names)
         measured = _measured(p, rows, question, groups, sets)
         if against:
-            other = other_probabilities(run, against, model, read)
+            other = padded(other_probabilities(run, against, model, read), names)
             options = partial(question.options, rows, slice(None))
             measured = measured._replace(differences=compared(p, other, rows, metrics, options))
     if as_json:
@@ -175,44 +180,6 @@ def evaluate(
     _show_notes(measured, len(rows.y))
     if against and measured.differences:
         show_differences(measured.differences, against, question.heading)
-
-
-def _labelled_rows(
-    model: "SavedModel",
-    data: str,
-    labels: str | None,
-    label: str | None,
-    reading: Reading,
-    skip_damaged: bool,
-) -> "NamedRows":
-    """The rows of DATA, some of them with a label."""
-    from dessl.cli.groups import NamedRows
-    from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-    from dessl.cli.sources import fingerprint
-    from dessl.data import DataError
-
-    expected = Expected.of(model)
-    with noted_warnings():
-        rows, names = new_rows(
-            data, expected, labels_file=labels, label=label, reading=reading,
-            skip_damaged=skip_damaged,
-        )  # fmt: skip
-    check_labels_present(data, rows, expected, reading=reading)
-    known = fingerprint(data)  # reads all of DATA
-    if known is not None and known == model.details.get("data_sha256"):
-        say(
-            f"Note: the model was trained on rows of {data}, so these metrics are optimistic.",
-            style="yellow",
-        )
-    n_labelled = int(rows.labelled.sum())
-    if n_labelled < LEAST_LABELS:
-        raise DataError.of(
-            data,
-            expected=f"at least {LEAST_LABELS} labelled rows",
-            got=f"{n_labelled}",
-            do="Label some rows, or use dessl predict.",
-        )
-    return NamedRows(data, rows, names)
 
 
 def _note_propensity(run: "Path", rows: "Part", *, given: bool) -> None:
@@ -284,6 +251,7 @@ def _measured(
     import torch
 
     from dessl.evaluation import metrics_from_probabilities, prediction_sets
+    from dessl.evaluation.debiased.groups import FEWEST_GROUPS
 
     known = rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
@@ -295,16 +263,17 @@ def _measured(
             continue
         if question.groups is not None:
             own = len(set(question.groups[(inside & known).numpy()].tolist()))
-            if own < LEAST_LABELS:
-                say(f"Note: {name} has labels of fewer than {LEAST_LABELS} groups: skipped.")
+            if own < FEWEST_GROUPS:
+                say(f"Note: {name} has labels of fewer than {FEWEST_GROUPS} groups: skipped.")
                 continue
         by_group[name] = _estimates(p, rows, question, inside, where=f" for {name}")
     rule, size, below = None, 0.0, 0
     if coverage is not None:
         together = None if question.groups is None else question.groups[known.numpy()]
         rule = prediction_sets(
-            p[known], rows.y[known], p[~known], coverage=coverage, groups=together
-        )
+            p[known], rows.y[known], p[~known], coverage=coverage, groups=together,
+            check_shift=question.check_shift,
+        )  # fmt: skip
         size = float(rule.sets(p).sum(dim=1).double().mean())
         below = int((~rule.above(p).any(dim=1)).sum())
     everyone = torch.ones_like(known)

@@ -34,6 +34,7 @@ from dessl.cli.options import HOLD_OUT, Reading, device_named
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, training_data
 from dessl.data import Part, SemiData
+from dessl.data.formats.image_likeness import Likeness
 from dessl.data.stored.tables import TableRows
 from dessl.models.reduced import reduced_sides
 from dessl.recipes import Fitted, Recipe, recipe_for
@@ -62,6 +63,7 @@ from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_same_on_ranks, from_first, held_by_first, rank, ranks
 from dessl.training.threads import one_thread
 
+LOOKED_AT = 1000  # training images, about, that say whether they have colour
 REFIT = "refit"  # folder of its runs, within that of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
 Options = Mapping[str, Any]
@@ -130,7 +132,11 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 seconds = round(time.perf_counter() - started, 2)
                 facts = replace(facts, model=model, seconds=seconds, warnings=tuple(notes))
             if rank() == 0:
-                _write(out, rows.train, fitted, facts, sha256=identity["files"][options["data"]])
+                details = {
+                    "data_sha256": identity["files"][options["data"]],
+                    **_looks(rows.every, options["size"]),
+                }
+                _write(out, rows.train, fitted, facts, details)
                 mark_finished(out, identity)
                 drop_large_checkpoints(out)
                 if isinstance(rows.every.stored, TableRows):
@@ -239,8 +245,8 @@ def _refitted(
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
     if why := refit_failure(trial, found):
         warnings.warn(
-            f"the model trained on {facts.model.labels:,} labels is kept, because the complete "
-            f"case failed to train on all {whole.n_labelled:,} of them. {why}",
+            f"the model trained on {facts.model.labels:,} labels is kept, because with all "
+            f"{whole.n_labelled:,} of them {why}",
             UserWarning,
             stacklevel=2,
         )
@@ -347,8 +353,16 @@ def _settings(recipe: Recipe) -> dict[str, object]:
     }
 
 
+def _looks(data: SemiData, size: int | None) -> dict[str, Any]:
+    """What the images of a folder look like, for notes on new ones; nothing for other data."""
+    if not data.is_image or data.row_names is None:
+        return {}
+    images = data.x[:: max(1, len(data) // LOOKED_AT)].cpu().numpy()
+    return {"looks": Likeness.of_images(images, own_shape=size is None)._asdict()}
+
+
 def _write(
-    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
+    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, more: Mapping[str, Any]
 ) -> None:
     """Write both models, the facts and the report, replacing those of an earlier run."""
     architecture = fitted.recipe.model
@@ -359,7 +373,7 @@ def _write(
         kept = (MODEL, fitted.complete_case, 0.0)
     details = {
         "surrogate": facts.methods[-1].surrogate,
-        "data_sha256": sha256,
+        **more,
         "verdict": facts.verdict.sentence,
     }
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):

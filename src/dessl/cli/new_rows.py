@@ -1,5 +1,7 @@
 """Read rows in the form a trained model expects: to predict, to evaluate, or to test it on."""
 
+import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ from dessl.data.errors import few
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import read_new_images
+from dessl.data.formats.image_likeness import NOTHING_KNOWN, Likeness
 from dessl.data.formats.npy import read_new_embeddings
 from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
 from dessl.data.formats.tables import open_table
@@ -30,22 +33,30 @@ from dessl.saved import SavedModel
 
 
 class Expected(NamedTuple):
-    """The rows a trained model expects: classes, shape, table encoding, bits of images."""
+    """The rows a trained model expects: classes, shape, encoding of tables, looks of images."""
 
     class_names: tuple[str, ...]
     shape: tuple[int, ...]
     image: bool
     encoding: TableEncoding | None
     bits: int
+    looks: Likeness = NOTHING_KNOWN
 
     @classmethod
     def of(cls, origin: SavedModel | SemiData) -> "Expected":
         """Read it from a saved model, or from the data to train one on."""
         if isinstance(origin, SavedModel):
             shape, image = origin.shape, origin.image
+            looks = Likeness.read(origin.details.get("looks"))
         else:
-            shape, image = tuple(origin.x.shape[1:]), origin.is_image
-        return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
+            shape, image, looks = tuple(origin.x.shape[1:]), origin.is_image, NOTHING_KNOWN
+        return cls(origin.class_names, shape, image, origin.encoding, origin.bits, looks)
+
+    def with_classes(self, more: Iterable[str]) -> "Expected":
+        """The same rows with labels of more classes, numbered after the model's own."""
+        names = (*self.class_names, *more)
+        encoding = self.encoding and dataclasses.replace(self.encoding, class_names=names)
+        return self._replace(class_names=names, encoding=encoding)
 
 
 def new_rows(
@@ -98,7 +109,7 @@ def new_rows(
         if kind == "images":
             raw = read_new_images(
                 source, model.class_names, model.shape, bits=model.bits, labels=labels,
-                skip_damaged=skip_damaged,
+                skip_damaged=skip_damaged, training=model.looks,
             )  # fmt: skip
         else:
             raw = _raw_rows(source, kind, model, labels=labels, reading=reading)

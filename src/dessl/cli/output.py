@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # every command imports this module: heavy imports are inside
     from dessl.results.facts import Estimate, RunFacts
     from dessl.teachers import PoolReport
 
+SHOWN = 0.0005  # a difference that shows when accuracies are printed
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
 
 
@@ -121,6 +122,8 @@ def _expected(facts: "RunFacts", method: str, found: "Estimate") -> str:
     if facts.taught:
         right = f"out of fold {right}"
         level += f", {ADJUSTED}" if averaging(facts.taught, method) else ""
+    elif found.n_unlabelled and abs(found.value - share) > SHOWN:
+        right += "; adjusted by the unlabelled ones"
     expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
     return f"Expected accuracy: {expected} {guessing(facts)}".rstrip()
 

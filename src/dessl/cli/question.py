@@ -12,7 +12,10 @@ ESTIMATED = ("accuracy", "cross_entropy", "brier")  # if no metric is named
 
 
 class Question(NamedTuple):
-    """The metrics to estimate, and the columns read from DATA, with one entry per row."""
+    """The metrics to estimate, and the columns read from DATA, with one entry per row.
+
+    ``check_shift`` is whether to test that unlabelled rows look like labelled ones.
+    """
 
     metrics: tuple[str, ...]
     class_names: tuple[str, ...]
@@ -21,13 +24,14 @@ class Question(NamedTuple):
     propensity: "NDArray[np.float64] | None" = None
     strata: "NDArray[np.str_] | None" = None
     groups: "NDArray[np.int64] | None" = None
+    check_shift: bool = True
 
     def options(
         self, rows: "Part", inside: "NDArray[np.bool_] | slice", name: str
     ) -> dict[str, Any]:
         """The class, threshold and sampling design for a metric over some of the rows."""
         known = rows.labelled.numpy()
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"check_shift": self.check_shift}
         if (positive := self._positive(name)) is not None:
             found["positive"] = positive
         if (threshold := self._threshold(name)) is not None:

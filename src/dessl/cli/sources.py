@@ -14,7 +14,7 @@ from dessl._checks import quoted
 from dessl._files import file_sha256
 from dessl.cli.options import AS_IT_IS, Reading
 from dessl.data import DATASETS, DataError, SemiData, load
-from dessl.data.errors import did_you_mean, missing_label_options
+from dessl.data.errors import closest, did_you_mean, missing_label_options
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
@@ -55,7 +55,7 @@ def kind_of(source: str) -> Kind:
         expected="a table (.csv, .tsv, .parquet, .xlsx, .jsonl), an .npz or .npy file, a folder of "
         "images, or a name from dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
-        do=nearest(source, DATASETS, otherwise="Check the path.")
+        do=nearest_path(path) or nearest(source, DATASETS, otherwise="Check the path.")
         if not path.exists()
         else "Put the image into a folder, and pass the folder."
         if suffix in SUFFIXES
@@ -81,6 +81,16 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
     "Did you mean 'mnist'?"
     """
     return did_you_mean(word, known) or otherwise
+
+
+def nearest_path(path: Path) -> str:
+    """Suggest the file or folder next to a misspelt one whose name is closest; "" if none is."""
+    try:
+        names = [name for name in os.listdir(path.parent) if not name.startswith(".")]  # noqa: PTH208
+    except OSError:
+        return ""
+    near = closest(path.name, names)
+    return "" if near is None else f"Did you mean {quoted(str(path.with_name(near)))}?"
 
 
 def fingerprint(source: str) -> str | None:

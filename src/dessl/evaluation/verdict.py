@@ -10,7 +10,7 @@ With the 95 % interval of the difference, turned so that above 0 is better, and 
 
 and "not used" if the user gets the complete case itself. An interval that lies within the margin
 and excludes 0 shows a difference too small to matter: no practical difference. A comparison with a
-baseline that failed to train has no verdict.
+baseline that learnt nothing has no verdict.
 """
 
 import math
@@ -39,7 +39,7 @@ OUTCOMES: dict[Outcome, str] = {
     "not used": "Unlabelled data was not used: this model is the complete case",
     "worse": "Worse than the complete case",
     "cannot tell yet": "Cannot tell yet",
-    "no verdict": "No verdict: the complete case failed to train",
+    "no verdict": "No verdict",
 }
 """The outcomes in words, for headings and the start of a sentence."""
 
@@ -47,7 +47,7 @@ CONFIDENCE = 0.95  # of intervals
 MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
 POWER = 0.8  # probability that the number of labels given settles the question
 MOST_NEEDED = 10_000_000
-MANY = 100  # above this multiple of the labels at hand, suggest a larger margin
+MANY = 100  # above this multiple of the labels at hand, it is not worth settling
 STEP = 1.02  # ratio between successive numbers of labels tried
 
 OVER_SEEDS = "paired t-test over seeds"
@@ -207,13 +207,22 @@ class Verdict:
         return card(OUTCOMES[self.outcome], note=self.sentence, colour=colour)
 
 
-def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.0) -> Verdict:
+def verdict(
+    comparison: Comparison,
+    *,
+    margin: float = MARGIN,
+    share: float = 1.0,
+    labelled: int = 0,
+    rows: int | None = None,
+) -> Verdict:
     """Return the verdict of one comparison with the complete case.
 
     Args:
         comparison: A method, such as one that used unlabelled data, minus the complete case.
         margin: Smallest difference that matters, in the metric's own scale.
         share: Share of new labels that would be held out for evaluation.
+        labelled: Number of labels so far.
+        rows: Number of rows of the data, to say if it has too few; None if that does not matter.
 
     >>> better = Comparison("accuracy", "DePseudoLabel", "complete case", 0.02, 0.01, 0.03, 0.002,
     ...                     0.95, OVER_SEEDS, 5)
@@ -231,20 +240,30 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
     if outcome != "cannot tell yet":
         return Verdict(outcome, f"{found}.", margin)
     count = comparison.needed(margin)
-    if count is None:
+    if count is None or count > MANY * comparison.units:
         return Verdict(outcome, f"{found}. {_undecidable(comparison)}", margin)
-    held_out, count = count, _rounded_up(math.ceil(count / share))
+    labels, groups = _labels_needed(comparison, count, share)
+    short = "" if rows is None else too_few_rows(labelled + labels, rows)
+    sentence = f"{found}. {_request(comparison, count, share)}{short}"
+    return Verdict(outcome, sentence, margin, labels, groups)
+
+
+def _labels_needed(comparison: Comparison, units: int, share: float) -> tuple[int, int | None]:
+    """Labels in all, and of how many groups, if these units are the share to hold out."""
+    count = _rounded_up(math.ceil(units / share))
+    if not comparison.n_groups:
+        return count, None
+    return _rounded_up(math.ceil(count * comparison.n / comparison.n_groups)), count
+
+
+def _request(comparison: Comparison, units: int, share: float) -> str:
+    """How many more labels would settle the question, in a sentence."""
+    labels, groups = _labels_needed(comparison, units, share)
     unit = "seeds" if comparison.test == OVER_SEEDS else "labels"
-    labels, groups = count, None
-    if comparison.n_groups:
-        labels, groups = _rounded_up(math.ceil(count * comparison.n / comparison.n_groups)), count
-        unit = f"groups (about {labels:,} labels)"
-    some = f", {held_out:,} of {'the groups' if groups else 'them'} held out," if share < 1 else ""
-    more = f"About {count:,} more {unit}{some} would settle it"
-    more += "; more labels of the same groups would not." if groups else "."
-    if count > MANY * comparison.units:
-        more = f"{more} With a larger margin, fewer are enough."
-    return Verdict(outcome, f"{found}. {more}", margin, labels, groups)
+    unit = f"groups (about {labels:,} labels)" if groups else unit
+    some = f", {units:,} of {'the groups' if groups else 'them'} held out," if share < 1 else ""
+    more = f"About {groups or labels:,} more {unit}{some} would settle it"
+    return more + ("; more labels of the same groups would not." if groups else ".")
 
 
 def of_groups(n_groups: int | None) -> str:
@@ -256,6 +275,15 @@ def of_groups(n_groups: int | None) -> str:
     return f" of {n_groups:,} groups" if n_groups else ""
 
 
+def too_few_rows(labels: int, rows: int) -> str:
+    """Say that the data has fewer rows than the labels needed; "" if it has enough.
+
+    >>> too_few_rows(1600, 260), too_few_rows(100, 260)
+    (' The data has only 260 rows: collect more.', '')
+    """
+    return f" The data has only {rows:,} rows: collect more." if labels > rows else ""
+
+
 def not_used(why: str) -> Verdict:
     """Return the verdict if the user gets the complete case itself.
 
@@ -265,13 +293,14 @@ def not_used(why: str) -> Verdict:
     return Verdict("not used", f"{OUTCOMES['not used']}. {why}")
 
 
-def no_verdict(why: str) -> Verdict:
-    """Return "no verdict": the baseline failed to train.
+def no_verdict(failure: str, why: str) -> Verdict:
+    """Return "no verdict": the baseline learnt nothing to compare with.
 
     Args:
-        why: What went wrong and what to do, as a sentence.
+        failure: What went wrong, as a clause.
+        why: More of it and what to do, as a sentence.
     """
-    return Verdict("no verdict", f"{OUTCOMES['no verdict']}. {why}")
+    return Verdict("no verdict", f"{OUTCOMES['no verdict']}: {failure}. {why}")
 
 
 def decided(
@@ -305,7 +334,10 @@ def decided(
 def _undecidable(comparison: Comparison) -> str:
     if math.isnan(comparison.low):
         return "There is no interval: add seeds or labels."
-    return "No realistic number of labels would settle it with this margin: set a larger one."
+    return (
+        "No realistic number of labels would settle it with this margin: use either model, or set "
+        "a larger margin."
+    )
 
 
 def _rounded_up(count: int) -> int:

@@ -12,6 +12,10 @@ if
 
 A single network may be overconfident, which is not a failure to train, and which averaging the
 networks corrects: it failed only if it fails with p^T too, with T fitted on the held-out labels.
+
+If the regression is not better than the frequencies by more than one standard error either, the
+labels tell too little, and longer training is no cure: on made-up tables of 16 to 64 labels no
+restart helped then (``benchmarks/restarts.py``). Of a table, such a training is not restarted.
 """
 
 from collections.abc import Sequence
@@ -52,6 +56,8 @@ class Baseline:
         regression: Cross-entropy of the logistic regression; None if not fitted.
         failures: What went wrong in each failed training, in order.
         trained: Whether the last training, which is kept, succeeded.
+        learnable: Whether the logistic regression, if fitted, is clearly better than the class
+            frequencies: if not, the labels may tell too little for any model.
     """
 
     n: int
@@ -60,12 +66,29 @@ class Baseline:
     regression: float | None
     failures: tuple[str, ...]
     trained: bool
+    learnable: bool = True
+
+    @property
+    def failure(self) -> str:
+        """Why there is no verdict, in a clause; "" if there is one."""
+        if self.trained:
+            return ""
+        return (
+            "the complete case failed to train" if self.learnable else "the labels tell too little"
+        )
 
     @property
     def account(self) -> str:
         """What went wrong and what was done about it, in one sentence; "" if nothing did."""
         if not self.failures:
             return ""
+        if not (self.trained or self.learnable):
+            return (
+                f"Neither the complete case nor a logistic regression predicts {self.n} held-out "
+                "labels clearly better than the class shares. Label more rows of each class. If "
+                "you think that longer training would help, change the number of steps (--steps, "
+                "steps= in Python)."
+            )
         restarts = len(self.failures) - (not self.trained)
         times = f"{restarts} time{'s' if restarts > 1 else ''}"
         how = f"it was restarted {times} with more steps"
@@ -74,7 +97,7 @@ class Baseline:
         last = self.failures[-1]
         return (
             f"{last[0].upper()}{last[1:]}, even though {how}. Label more rows of each class, or "
-            "change the number of steps (--steps)."
+            "change the number of steps (--steps, steps= in Python)."
         )
 
 
@@ -140,7 +163,16 @@ class References:
             regression=None if regression is None else float(regression.mean()),
             failures=(*failures, failure) if failure else failures,
             trained=not failure,
+            learnable=self._learnable,
         )
+
+    @property
+    def _learnable(self) -> bool:
+        """Whether the regression, if fitted, is clearly better than the frequencies."""
+        regression = self.losses.get("a logistic regression")
+        if regression is None:
+            return True
+        return held_out_check(self._frequencies, regression, self.groups).helped
 
     @property
     def _frequencies(self) -> Tensor:

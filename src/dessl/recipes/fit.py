@@ -109,7 +109,8 @@ def fit(
     with one_thread(when=table):
         training, complete, baseline = _complete_case(training, data, parts)
         fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries)
+    rows = len(data) + data.n_stored
+    fitted = dataclasses.replace(fitted, baseline=baseline, symmetries=symmetries, rows=rows)
     if recipe.otherwise is not None and not fitted.lam:
         other = recipe.otherwise
         if other.symmetries is None and recipe.symmetries is not None:  # found by the probe
@@ -141,8 +142,9 @@ def _complete_case(
         return training, complete, None
     logits = _held_out_logits(complete.results, parts, training.recipe)
     found = from_first(partial(references.baseline, logits))
+    table = data.x.ndim == 2  # of images, a regression on pixels may miss what networks find
     for number in range(1, RESTARTS + 1):
-        if found.trained:
+        if found.trained or (table and not found.learnable):
             break
         place = None if first.out is None else Path(first.out) / f"restart-{number}"
         recipe = restarted(first.recipe, number)

@@ -40,6 +40,7 @@ class Fitted:
         symmetries: Result of the probe of flips and turns; None without one.
         refused: A pool that was dropped because held-out labels show it to be worse.
         tried: What did not help, if ``recipe`` is the ``otherwise`` of its recipe.
+        rows: Number of rows of the data; None if unknown.
     """
 
     model: Predictor | PooledPredictor
@@ -54,6 +55,7 @@ class Fitted:
     symmetries: SymmetryProbe | None = None
     refused: PoolReport | None = None
     tried: "Fitted | None" = None
+    rows: int | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -70,7 +72,7 @@ class Fitted:
     def verdict(self) -> Verdict:
         """The verdict on ``model`` against the complete case, from labels held out in training."""
         if self.baseline and not self.baseline.trained:
-            return no_verdict(self.baseline.account)
+            return no_verdict(self.baseline.failure, self.baseline.account)
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.compared
@@ -78,7 +80,7 @@ class Fitted:
             compared = self.model.pool.compared  # its anchor is the complete case
         if compared is None:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
-        found = verdict(compared)
+        found = verdict(compared, labelled=compared.n, rows=self.rows)
         return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
 
     def _repr_html_(self) -> str:
@@ -90,7 +92,7 @@ class Fitted:
     @property
     def account(self) -> str:
         """How unlabelled rows and symmetries were used and why, in a few sentences."""
-        symmetries = "" if self.symmetries is None else f" {self.symmetries}"
+        symmetries = "" if self.symmetries is None else f" {self.symmetries.summary}"
         tried = "" if self.tried is None else f"{self.tried._tried_account} "
         return f"{tried}{self._use_account}{symmetries}"
 

@@ -101,14 +101,20 @@ class SymmetryProbe:
         cost = self.costs[name]
         return cost.mean + ONE_SIDED_95 * cost.standard_error < LARGEST_COST * self.known
 
-    def __str__(self) -> str:
-        if self.n < FEWEST:
-            return (
-                f"No image was flipped or turned in training: fewer than {FEWEST} labels can be "
-                "held out to check whether that is safe."
-            )
+    @property
+    def summary(self) -> str:
+        """Which symmetries training used, in a sentence."""
         used = [words for name, words in WORDS.items() if getattr(self.safe, name)]
         first = f"Images were also {_listed(used)}" if used else "No image was flipped or turned"
+        return f"{first} in training."
+
+    def __str__(self) -> str:
+        first = self.summary.removesuffix(".")
+        if self.n < FEWEST:
+            return (
+                f"{first}: fewer than {FEWEST} labels can be held out to check whether that is "
+                "safe."
+            )
         costs = _listed(
             [
                 f"{with_error('cross_entropy', *cost)} if {WORDS[name]}"
@@ -116,7 +122,7 @@ class SymmetryProbe:
             ]
         )
         return (
-            f"{first} in training: on {self.n} held-out labels the cross-entropy of a short probe "
+            f"{first}: on {self.n} held-out labels the cross-entropy of a short probe "
             f"changes by {costs} (± standard error), and a change is safe if it is below "
             f"{max(0.0, LARGEST_COST * self.known):.3f} with 95 % confidence, a fifth of what the "
             "probe has learnt."

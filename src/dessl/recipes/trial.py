@@ -106,10 +106,10 @@ def refitted(
 
 
 def refit_failure(trial: Trial, found: Fitted) -> str:
-    """Why a refit failed although the trial did not, in a sentence; "" if it did not fail."""
+    """Why a refit failed although the trial did not, in words; "" if it did not fail."""
     before, after = trial.fitted.baseline, found.baseline
     failed = after and not after.trained and not (before and not before.trained)
-    return after.account if after and failed else ""
+    return f"{after.failure}. {after.account}" if after and failed else ""
 
 
 def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, interval_text
-from dessl.evaluation.verdict import Comparison, Outcome
+from dessl.evaluation.verdict import Comparison, Outcome, too_few_rows
 from dessl.report.html import Child, Markup, element, named
 from dessl.results.facts import Estimate, RunFacts
 
@@ -86,7 +86,7 @@ def paired(facts: RunFacts, metric: str) -> Comparison | None:
 
 
 def has_differences(facts: RunFacts) -> bool:
-    """Whether to show differences: with a baseline that failed to train, they mean nothing."""
+    """Whether to show differences: with a baseline that has learnt nothing, they mean nothing."""
     return bool(facts.comparisons) and facts.verdict.outcome != "no verdict"
 
 
@@ -197,23 +197,33 @@ def decision(facts: RunFacts) -> Markup:
 def more_labels(facts: RunFacts) -> str:
     """How many more labels would settle the decision, and how many would halve the interval."""
     outcome, needed = facts.verdict.outcome, facts.verdict.needed
-    text = "None for this decision."
+    text, most = "None for this decision.", 0
     if outcome == "no verdict":
-        text = "Unknown: the complete case failed to train, so there is nothing to compare with."
+        text = "Unknown: the complete case predicts too little to compare with."
     elif outcome == "cannot tell yet" and needed is None:
         text = "No realistic number of labels would settle the comparison."
     elif outcome == "cannot tell yet" and needed is not None:
         main = paired(facts, "brier")
         part = None if main is None else main.needed(facts.verdict.margin or 0.0)
         count = _labels_in_all(facts, needed, part, facts.verdict.needed_groups)
-        text = f"About {count} would settle the comparison with {baseline(facts)}."
+        text, most = f"About {count} would settle the comparison with {baseline(facts)}.", needed
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
-        return text
+        return f"{text}{_short_of(facts, most)}"
     labels, units = HALVED * found.n_labelled, HALVED * (found.n_groups or found.n_labelled)
     in_all, groups = (math.ceil(count / _share(facts)) for count in (labels, units))
     more = _labels_in_all(facts, in_all, units, groups if found.n_groups else None)
-    return f"{text} About {more} would halve the width of the accuracy interval."
+    short = _short_of(facts, max(most, in_all))
+    return f"{text} About {more} would halve the width of the accuracy interval.{short}"
+
+
+def _short_of(facts: RunFacts, more: int) -> str:
+    """Say that the data has fewer rows than these labels need; "" if it has enough."""
+    if facts.taught is not None or _share(facts) == 1:
+        return ""  # more gold labels, or a test file of its own
+    data = facts.data
+    rows = data.rows + data.test + data.test_unlabelled
+    return too_few_rows(data.labelled + data.test + more, rows)
 
 
 def _share(facts: RunFacts) -> float:

@@ -178,6 +178,7 @@ def trial_facts(
             **(settings or {}),
             **plan.as_dict(),
             "lam": fitted.lam,
+            **({"symmetries": str(fitted.symmetries)} if fitted.symmetries else {}),
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
@@ -243,13 +244,17 @@ def _verdict(
     baseline = fitted.baseline
     account = f"{'All rows are labelled. ' if whole else ''}{fitted.account}"
     if baseline and not baseline.trained:
-        return no_verdict(baseline.account)
+        return no_verdict(baseline.failure, baseline.account)
     if baseline and baseline.failures:
         account = f"{account} {baseline.account}"
     if not comparisons:
         return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
-    found = verdict(primary, margin=margin, share=share)
+    rows = None
+    if share < 1:  # test rows and their labels are a share of the data
+        rows = len(trial.data) + trial.data.n_stored + len(trial.test.y)
+    labelled = trial.data.n_labelled + primary.n
+    found = verdict(primary, margin=margin, share=share, labelled=labelled, rows=rows)
     if found.outcome == "worse" and fitted.recipe.safe:
         change = primary.change()
         instead = not_used(f"{change[0].upper()}{change[1:]}. {account}")

@@ -24,7 +24,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl.data import DataError, SemiData
 from dessl.evaluation.debiased.groups import FEWEST_GROUPS, groups_of
-from dessl.evaluation.verdict import of_groups
+from dessl.evaluation.verdict import of_groups, too_few_rows
 from dessl.functional import entropy
 from dessl.safety.answers import fold_answers
 from dessl.safety.columns import columns_of, groups_of_rows, sampled_rows
@@ -343,8 +343,8 @@ def _sentence(plan: LabelPlan, share: float, rows: int, n_groups: int | None) ->
         text += " They must be of new groups: more labels of the same groups add little."
     if (plan.needed_groups_in_total or 0) > (n_groups or 0):
         text += f" The data has only {n_groups:,} groups: collect more."
-    elif total > rows:
-        text += f" The data has only {rows:,} rows: collect more."
+    else:
+        text += too_few_rows(total, rows)
     if share < 1:
         text += " If the test labels are in a separate file (--test-file), all of them count."
     return text

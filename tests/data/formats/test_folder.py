@@ -66,7 +66,7 @@ def test_small_images_are_as_if_each_was_read_by_itself(
         save(tmp_path / f"{number}.png", picture())
     save(tmp_path / "4.png", last)
     paths = sorted(tmp_path.iterdir())
-    x, bits = read_images(paths, colour=colour)
+    x, bits, _ = read_images(paths, colour=colour)
     expected = [pixels_of(path, *x.shape[2:], colour or "rgb", bits) for path in paths]
     assert x.shape[1] == (1 if colour == "grey" else 3)
     np.testing.assert_array_equal(x, np.stack(expected))
@@ -319,7 +319,7 @@ def test_subfolders_are_the_models_classes_in_its_order(tmp_path: Path) -> None:
 
 def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
     save_flat(tmp_path / "fox" / "1.png", 1)
-    with pytest.raises(DataError, match="subfolders named cat, dog, unlabelled; got 'fox'"):
+    with pytest.raises(DataError, match="subfolders one of cat, dog, unlabelled; got 'fox'"):
         read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4))
     with pytest.raises(DataError, match="expected a folder; got no such folder"):
         read_new_images(tmp_path / "no", ("cat", "dog"), (1, 4, 4))
@@ -344,3 +344,34 @@ def test_sixteen_bits_are_brought_to_eight_as_in_training(tmp_path: Path) -> Non
     assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4), bits=12).x == 1000 // 16).all()
     with pytest.warns(UserWarning, match="values up to 1000, above .* 8 bits, 255"):
         assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4)).x == 255).all()
+
+
+def test_a_folder_in_that_of_a_class_is_refused_with_advice_on_groups(tmp_path: Path) -> None:
+    for name in ("benign/patient00/x.png", "malignant/patient01/x.png"):
+        save_flat(tmp_path / name, 1)
+    with pytest.raises(DataError) as found:
+        read_image_folder(tmp_path)
+    assert str(found.value) == (
+        f"{tmp_path / 'benign' / 'patient00'}: expected images directly in the folder of their "
+        "class; got the folder 'patient00'. Move its images up. If it is a patient's, or another "
+        "group that belongs together, name the files after it, such as patient00_x.png, and pass "
+        "--group '^patient[0-9]+' to keep groups together."
+    )
+    (tmp_path / "benign" / "patient00").rename(tmp_path / "benign" / "a b")
+    with pytest.raises(DataError, match=r"a b_x\.png, and pass --group '\^\[\^_\]\+'"):
+        read_image_folder(tmp_path, skip_damaged=True)
+
+
+def test_files_that_are_no_images_are_skipped_on_request(tmp_path: Path) -> None:
+    for name in ("cat/1.png", "dog/1.png", "unlabelled/1.png"):
+        save_flat(tmp_path / name, 1)
+    for name in ("cat", "unlabelled"):
+        (tmp_path / name / "notes.txt").write_text("about these")
+    with pytest.raises(DataError, match=r"got something else\. .* pass --skip-damaged"):
+        read_image_folder(tmp_path)
+    with pytest.warns(UserWarning, match=r"skipped files that are no images: notes\.txt\."):
+        found = read_image_folder(tmp_path, skip_damaged=True)
+    assert found.row_names == ("cat/1.png", "dog/1.png", "unlabelled/1.png")
+    with pytest.warns(UserWarning, match=r"skipped files that are no images: notes\.txt\."):
+        new = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4), skip_damaged=True)
+    assert new.y.tolist() == [0, 1, -1]

@@ -20,6 +20,7 @@ from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limi
 from dessl.data.formats.tables import Table
 from dessl.data.formats.texts import TextColumn
 from dessl.data.formats.times import CLOCK_PARTS, TimeColumn
+from dessl.data.unknown_classes import UnknownClassesError
 
 VERSION = 1
 OPTIONAL = {"missing_labels", "missing", "text_encoding"}  # entries that some files lack
@@ -115,7 +116,7 @@ class TableEncoding:
         """A table's labels as int64 (n,), -1 for an empty cell or if there is no such column.
 
         Raises:
-            DataError: A label is not one of the classes.
+            UnknownClassesError: A label is not one of the classes.
         """
         if self.label not in table.columns:
             return np.full(len(table), -1, np.int64)
@@ -123,15 +124,11 @@ class TableEncoding:
         place = dict.fromkeys(("", *self.missing_labels), -1)
         place |= {name: number for number, name in enumerate(self.class_names)}
         texts = column.texts.to_pylist()
-        unknown = [text for text in texts if text not in place]
-        if unknown:
-            raise DataError.of(
-                table.source,
-                expected=f"in column {quoted(self.label)} one of {few(self.class_names, most=20)}",
-                got=f"{quoted(unknown[0])}",
-                do=f"{did_you_mean(unknown[0], self.class_names)} Correct the label, or empty the "
-                "cell.",
-            )
+        if any(text not in place for text in texts):
+            rows = np.bincount(column.codes, minlength=len(texts)).tolist()
+            counts = {text: n for text, n in zip(texts, rows, strict=True) if text not in place}
+            where = f"in column {quoted(self.label)}"
+            raise UnknownClassesError.of_labels(table.source, where, counts, self.class_names)
         return np.array([place[text] for text in texts], np.int64)[column.codes]
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """A folder of images: one subfolder for each class, ``unlabelled`` for the rest."""
 
+import re
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,9 +21,11 @@ from dessl.data.formats.image_file import (
     largest_value,
     pixels,
 )
+from dessl.data.formats.image_likeness import NOTHING_KNOWN, Likeness, warn_of_unlike
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
 from dessl.data.labels import warn_of_doubtful
 from dessl.data.parts import Part, RawData
+from dessl.data.unknown_classes import UnknownClassesError
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -35,10 +38,11 @@ SHORTEST_SIDE = 4  # smallest side that the networks accept
 
 
 class Images(NamedTuple):
-    """Images (n, 1 or 3, height, width), and the number of bits of 16-bit files."""
+    """Images (n, 1 or 3, height, width), the number of bits of 16-bit files, and the headers."""
 
     x: NDArray[np.uint8]
     bits: int
+    facts: list[ImageFacts]
 
 
 def read_image_folder(
@@ -78,7 +82,7 @@ def read_image_folder(
             or several images.
     """
     folder = Path(folder)
-    labelled, unlabelled = _sorted_files(folder, unlabelled)
+    labelled, unlabelled = _sorted_files(folder, unlabelled, skip_others=skip_damaged)
     if skip_damaged:
         paths = [*(path for files in labelled.values() for path in files), *unlabelled]
         usable = set(_readable(folder, paths, max_pixels))
@@ -88,7 +92,7 @@ def read_image_folder(
     do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
     paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-    x, bits = read_images(
+    x, bits, _ = read_images(
         paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
     )
     counts = [len(files) for files in labelled.values()]
@@ -108,6 +112,7 @@ def read_new_images(
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
     skip_damaged: bool = False,
+    training: Likeness = NOTHING_KNOWN,
 ) -> RawData:
     """Images as a trained model expects them, from one folder or from subfolders.
 
@@ -123,25 +128,27 @@ def read_new_images(
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: Upper limit on the bytes of all images together.
         skip_damaged: Whether to leave out files that cannot be read, with a warning.
+        training: What the training images looked like, to warn if most of these do not.
 
     Raises:
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
     """
     folder = Path(folder)
     subfolders = class_folders(folder)
-    codes: list[int] = []
-    paths: list[Path] = []
-    for place in subfolders or [folder]:
-        files = image_files(place)
-        code = _label(place, class_names) if labels and subfolders else -1
-        paths += files
-        codes += [code] * len(files)
+    files = {
+        place: image_files(place, skip_others=skip_damaged) for place in subfolders or [folder]
+    }
+    of_place = dict.fromkeys(files, -1)
+    if labels and subfolders:
+        of_place = _labels(folder, files, class_names)
+    codes = [of_place[place] for place, inside in files.items() for _ in inside]
+    paths = [path for inside in files.values() for path in inside]
     if skip_damaged:
         usable = set(_readable(folder, paths, max_pixels))
         codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
         paths = [path for path in paths if path in usable]
     channels, height, width = shape
-    x, _ = read_images(
+    x, _, facts = read_images(
         paths,
         size=(height, width),
         colour="grey" if channels == 1 else "rgb",
@@ -149,6 +156,7 @@ def read_new_images(
         max_pixels=max_pixels,
         max_bytes=max_bytes,
     )
+    warn_of_unlike(folder, paths, facts, x, training)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
     rows = Part.of_arrays(x, np.array(codes, np.int64))
     return RawData(rows, tuple(class_names), row_names=names)
@@ -195,13 +203,13 @@ def read_images(
     deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
     bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
     if early is not None and early.shape == shape:
-        return Images(early, bits)
+        return Images(early, bits, facts)
     x, unusable = np.empty(shape, np.uint8), Unusable()
     for row, path in zip(x, paths, strict=True):
         with unusable.noted(path):
             row[:] = pixels(path, height, width, colour, bits, max_pixels)
     unusable.refuse(SKIP)
-    return Images(x, bits)
+    return Images(x, bits, facts)
 
 
 def _first_look(
@@ -254,16 +262,16 @@ def _bits(largest: Sequence[int], bits: int | None) -> int:
 
 
 def _sorted_files(
-    folder: Path, given: Sequence[Path] | None
+    folder: Path, given: Sequence[Path] | None, *, skip_others: bool
 ) -> tuple[dict[str, list[Path]], list[Path]]:
     """Files of each class folder, and the unlabelled ones if they are not given."""
     labelled: dict[str, list[Path]] = {}
     unlabelled = list(given or ())
     for sub in class_folders(folder):
         if sub.name.lower() in UNLABELLED:
-            unlabelled += image_files(sub) if given is None else []
+            unlabelled += image_files(sub, skip_others=skip_others) if given is None else []
         else:
-            labelled[sub.name] = image_files(sub)
+            labelled[sub.name] = image_files(sub, skip_others=skip_others)
     if len(labelled) < 2:
         raise DataError.of(
             folder,
@@ -301,8 +309,13 @@ def class_folders(folder: Path) -> list[Path]:
     return folders
 
 
-def image_files(folder: Path) -> list[Path]:
-    """The images of one folder in order; an empty folder and other files are refused."""
+def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
+    """The images of one folder in order; an empty folder and other files are refused.
+
+    Args:
+        folder: The folder.
+        skip_others: Whether to leave out files that are no images, with a warning, instead.
+    """
     files = sorted(
         (
             path
@@ -319,29 +332,59 @@ def image_files(folder: Path) -> list[Path]:
         # The image reader reports a broken link; a pipe would never end.
         if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
     ]
+    if nested := [path for path in others if path.is_dir()]:
+        _refuse_subfolder(nested[0])
+    if others and skip_others:
+        files = [path for path in files if path not in set(others)]
+        _warn_of_others(folder, others)
+        others = []
     if others or not files:
         raise DataError.of(
             others[0] if others else folder,
             expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
             got="something else" if others else "none",
-            do="Move it elsewhere."
+            do=f"Move it elsewhere. {SKIP}"
             if others
             else "Pass a folder with images; to train, one whose subfolders are the classes.",
         )
     return files
 
 
-def _label(place: Path, class_names: Sequence[str]) -> int:
-    if place.name.lower() in UNLABELLED:
-        return -1
-    if place.name not in class_names:
-        raise DataError.of(
-            place,
-            expected=f"subfolders named {few([*class_names, UNLABELLED[0]], most=20)}",
-            got=f"{quoted(place.name)}",
-            do="Put images without a label into 'unlabelled', or all into one folder.",
-        )
-    return list(class_names).index(place.name)
+def _labels(
+    folder: Path, files: Mapping[Path, Sequence[Path]], class_names: Sequence[str]
+) -> dict[Path, int]:
+    """The class number of each subfolder, −1 for that of unlabelled images."""
+    code = {name: number for number, name in enumerate(class_names)}
+    code |= dict.fromkeys((place.name for place in files if place.name.lower() in UNLABELLED), -1)
+    unknown = {place.name: len(inside) for place, inside in files.items() if place.name not in code}
+    if unknown:
+        names = [*class_names, UNLABELLED[0]]
+        raise UnknownClassesError.of_labels(folder, "as names of subfolders", unknown, names)
+    return {place: code[place.name] for place in files}
+
+
+def _refuse_subfolder(place: Path) -> None:
+    """Refuse a folder within that of a class, as of a patient, and say how to keep groups."""
+    name = place.name
+    letters = re.match(r"[A-Za-z_]*(?=[0-9]+$)", name)
+    pattern = f"^{letters[0]}[0-9]+" if letters else "^[^_]+"
+    raise DataError.of(
+        place,
+        expected="images directly in the folder of their class",
+        got=f"the folder {quoted(name)}",
+        do=f"Move its images up. If it is a patient's, or another group that belongs together, "
+        f"name the files after it, such as {name}_x.png, and pass --group '{pattern}' to keep "
+        "groups together.",
+    )
+
+
+def _warn_of_others(folder: Path, others: Sequence[Path]) -> None:
+    names = few([path.name for path in others])
+    warnings.warn(
+        f"{folder}: skipped files that are no images: {names}.",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:
