@@ -123,7 +123,7 @@ def test_fresh_tables_are_read_as_a_user_gives_them(
             "rownames": range(rows),
             "state": ["NSW", "Other"] * 20,
             "death": range(rows),
-            "age": [None, *range(1, rows)],
+            "age": [None, *(20 + row // 2 for row in range(1, rows))],
             "status": [None, None, *("D" if row % 3 else "A" for row in range(2, rows))],
         }
     )
