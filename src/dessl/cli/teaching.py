@@ -42,7 +42,7 @@ from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.teachers.answers import warn_of_chance
-from dessl.teachers.school import refused_groups, refused_propensity
+from dessl.teachers.refused import refused_groups, refused_propensity
 from dessl.training.progress import whole_bar
 
 ONLY = {

@@ -28,7 +28,7 @@ from dessl.data.labels import (
 from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 from dessl.teachers.answers import named_answers
-from dessl.teachers.school import refused_groups, refused_propensity
+from dessl.teachers.refused import refused_groups, refused_propensity
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
