@@ -122,6 +122,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert facts.verdict.sentence in (run / "report.html").read_text(encoding="utf-8")
     assert (facts.data.labelled, facts.data.test) == (77, 19)  # a fifth of 96 held out
     assert (facts.data.unlabelled, facts.data.test_unlabelled) == (115, 29)  # and of 144
+    assert facts.data.rows == 240  # the rows held out among them
     assert cli("predict", run, people, "--out", out)[0] == 0
     rows = read_predictions(out)
     assert list(rows[0]) == ["row", "prediction", "confidence", "p(ill)", "p(well)"]

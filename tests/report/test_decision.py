@@ -81,7 +81,7 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
 
 def test_data_with_too_few_rows_are_said_once(judged: RunFacts) -> None:
     facts = dataclasses.replace(judged, settings={**judged.settings, "hold_out": 0.2})
-    rows = facts.data.rows + facts.data.test + facts.data.test_unlabelled
+    rows = facts.data.rows  # the rows held out among them
     found = more_labels(told(facts, "cannot tell yet", 10 * rows))
     assert found.endswith(f"interval. The data has only {rows:,} rows: collect more.")
     assert found.count("collect more") == 1

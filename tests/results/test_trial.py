@@ -32,6 +32,21 @@ def trial(lam: float, n_unlabelled: int = 200) -> Trial:
     return run_trial(data, test, recipe_for(data, lam=lam, steps=20, networks=2), progress=False)
 
 
+def test_a_verdict_that_asks_for_more_labels_than_rows_names_the_rows() -> None:
+    facts = trial_facts(
+        trial(0.5),
+        surrogate="pseudo_label",
+        command="dessl fit",
+        seconds=1.0,
+        margin=0.0,
+        share=0.5,
+    )
+    assert facts.verdict.outcome == "cannot tell yet"
+    assert facts.verdict.needed is not None
+    assert 120 + facts.verdict.needed > 320
+    assert "The data has only 320 rows: collect more." in facts.verdict.sentence
+
+
 def test_held_out_labels_are_weighed_by_their_propensities() -> None:
     plain = trial(0.5)
     known, y = plain.test.labelled, plain.test.y

@@ -222,8 +222,7 @@ def _short_of(facts: RunFacts, more: int) -> str:
     if facts.taught is not None or _share(facts) == 1:
         return ""  # more gold labels, or a test file of its own
     data = facts.data
-    rows = data.rows + data.test + data.test_unlabelled
-    return too_few_rows(data.labelled + data.test + more, rows)
+    return too_few_rows(data.labelled + data.test + more, data.rows)
 
 
 def _share(facts: RunFacts) -> float:

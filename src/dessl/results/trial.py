@@ -251,8 +251,8 @@ def _verdict(
         return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     rows = None
-    if share < 1:  # test rows and their labels are a share of the data
-        rows = len(trial.data) + trial.data.n_stored + len(trial.test.y)
+    if share < 1:  # test rows and their labels are a share of the data, which still has them
+        rows = len(trial.data) + trial.data.n_stored
     labelled = trial.data.n_labelled + primary.n
     found = verdict(primary, margin=margin, share=share, labelled=labelled, rows=rows)
     if found.outcome == "worse" and fitted.recipe.safe:
