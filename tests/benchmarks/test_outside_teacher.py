@@ -202,7 +202,8 @@ def test_a_cell_has_every_method_and_both_verdicts(
     names = {"gold only", "self-taught student", "student", "teacher only", ours, "usual mix"}
     names |= {f"{ours}, without answers", f"{ours}, without a gate", "debiased, relative slope"}
     assert names <= set(found["scores"])
-    assert found["earlier"]["gold_only_loss"] <= found["report"]["student"]["gold_only_loss"]
+    now = found["report"]["student"]["gold_only_loss"]
+    assert found["earlier"]["gold_only_loss"] <= now + 1e-6  # the same network may round otherwise
     error = found["report"]["student"]["standard_error"]
     kept = ours + (", without a gate" if gain(found) > error else ", without answers")
     assert found["scores"][ours] == found["scores"][kept]

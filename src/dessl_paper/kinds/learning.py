@@ -29,7 +29,7 @@ ENOUGH = 20  # values for which hiding some is worth it
 
 
 def learning_figure(results: Results, block: Block) -> Pictures | None:
-    """A panel for each metric evaluated at least twice during training; None if there is none."""
+    """A panel for each metric evaluated at least twice during training; None without any."""
     watched = [metric for metric in results.metrics if _curves(results, block, metric)]
     if not watched:
         return None
