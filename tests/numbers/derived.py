@@ -128,7 +128,9 @@ def memorised() -> tuple[float, ...]:
 def terms_on_mnist() -> tuple[float]:
     """The cross-entropy of DeSoftMatch minus DeFixMatch on hidden rows, both pooled."""
     [run] = [run for run in tree("benchmarks/results/strong_terms.json") if run["set"] == "mnist"]
-    soft, fix = (run["scores"]["hidden"][f"{name}, pooled"] for name in ("DeSoftMatch", "DeFixMatch"))
+    soft, fix = (
+        run["scores"]["hidden"][f"{name}, pooled"] for name in ("DeSoftMatch", "DeFixMatch")
+    )
     return (soft["cross_entropy"] - fix["cross_entropy"],)
 
 
