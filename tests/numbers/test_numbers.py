@@ -136,7 +136,7 @@ def test_sources_do_not_reach_into_the_next_section() -> None:
     [
         pytest.param("docs/reproduction.md", marks=pytest.mark.slow),
         pytest.param("docs/surrogates.md", marks=pytest.mark.slow),
-        "docs/when-it-helps.md",
+        "docs/networks-measured.md",
     ],
     ids=str,
 )
