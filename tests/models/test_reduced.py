@@ -41,7 +41,8 @@ def test_small_images_stay_as_they_are() -> None:
 def test_bytes_are_exact_means_so_that_every_runtime_rounds_alike(sides: tuple[int, int]) -> None:
     images = torch.randint(256, (3, 1, *sides), dtype=torch.uint8)
     height, width = reduced_sides(sides, 32)
-    finer = images.double().repeat_interleave(height, 2).repeat_interleave(width, 3)
-    blocks = finer.view(3, 1, height, sides[0], width, sides[1])
-    expected = (blocks.sum((3, 5)) / (sides[0] * sides[1])).round().to(torch.uint8)
+    blocks = images.long()  # sums over parts of pixels, one direction after the other
+    for side, parts in enumerate((height, width), start=2):
+        blocks = blocks.repeat_interleave(parts, side).unflatten(side, (parts, -1)).sum(side + 1)
+    expected = (blocks / (sides[0] * sides[1])).round().to(torch.uint8)
     assert torch.equal(area_averaged(images, 32), expected)
