@@ -93,6 +93,10 @@ def save_sharded(
     from_first(finish)
 
 
+def _place(folder: Path, step: int) -> Path:
+    return folder / f"{PREFIX}{step:09d}"
+
+
 def _unfinished(folder: Path, step: int) -> Path:
     return folder / f".{PREFIX}{step:09d}"
 
@@ -104,8 +108,7 @@ def _begin(folder: Path, step: int) -> None:
 
 def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
     """Add files and a manifest to a checkpoint, and rename it to its final name."""
-    unfinished = _unfinished(folder, step)
-    place = folder / f"{PREFIX}{step:09d}"
+    unfinished, place = _unfinished(folder, step), _place(folder, step)
     sums = {path.name: file_sha256(path) for path in sorted(unfinished.iterdir())}
     sums |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
@@ -247,7 +250,7 @@ def keep_newest(folder: Path, place: Path) -> None:
 
 def has_checkpoint(folder: Path, step: int) -> bool:
     """Return whether a folder has a checkpoint of a step."""
-    return (folder / f"{PREFIX}{step:09d}").is_dir()
+    return _place(folder, step).is_dir()
 
 
 def _places(folder: Path) -> list[Path]:
