@@ -11,10 +11,10 @@ from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import IN_PAGE, INK, SERIES, SETTINGS, SOFT, Chart, Look, drawing, legend
 from dessl.report.html import Child, Markup, element, figure, named, section, table
 from dessl.report.page import whole_page
+from dessl.results.trial import TWIN
 from dessl.risk import COMPLETE_CASE
 from dessl_paper.demo_parts import (
     METRIC,
-    TWIN,
     Advice,
     DemoFacts,
     Gained,
