@@ -137,7 +137,7 @@ def lambda_table(results: Results, block: Block, method: str) -> Table:
         "λ at which every model's variance is below the complete case's",
     )
     caption = f"{model_title(results, block, method)}: λ_opt of each term"
-    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, headings, tuple(rows)).without_empty_columns()
 
 
 def _shared_range(runs: Sequence[Record], term: str) -> str:

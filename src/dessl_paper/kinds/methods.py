@@ -121,7 +121,7 @@ def _level_table(results: Results, block: Block) -> Table:
             cells += beside_paper(metric, ours, given)
         rows.append((name, *cells))
     caption = f"{data_title(results, block)}: every method"
-    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns()
 
 
 def _difference_table(results: Results, block: Block) -> Table:
@@ -159,7 +159,7 @@ def _difference_table(results: Results, block: Block) -> Table:
         "paper's p, better",
     )
     caption = f"{data_title(results, block)}: paired differences (single tests, uncorrected)"
-    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, headings, tuple(rows)).without_empty_columns()
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:
