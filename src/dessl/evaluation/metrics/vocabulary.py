@@ -35,9 +35,14 @@ class Metric:
         return 100.0 if self.percent else 1.0
 
     @property
+    def highest(self) -> float:
+        """The largest possible value; the smallest is 0."""
+        return 1.0 if self.percent else math.inf
+
+    @property
     def range(self) -> tuple[float, float]:
-        """The minimum and maximum possible value, in the unit shown."""
-        return 0.0, 100.0 if self.percent else math.inf
+        """The smallest and largest possible value, in the unit shown."""
+        return 0.0, self.unit * self.highest
 
     @property
     def decimals(self) -> int:
