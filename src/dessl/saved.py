@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._files import naming, neighbour
+from dessl._files import neighbour, write_through
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -139,10 +139,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     try:
         unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
-            with (unfinished / name).open("wb") as file, naming(place / name):
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_through(unfinished / name, content, final=place / name)
         try:
             unfinished.rename(place)
         except OSError as error:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dessl._files import file_sha256, naming
+from dessl._files import file_sha256, write_through
 from dessl.training.ranks import from_first
 from dessl.training.sharded import write_shards
 
@@ -60,9 +60,7 @@ def save_checkpoint(
     """
     from safetensors.torch import save
 
-    buffer = io.BytesIO()
-    torch.save(dict(state), buffer)
-    files = {"state.pt": buffer.getvalue()}
+    files = {"state.pt": _as_bytes(state)}
     for name, tensors in weights.items():
         # Copies: safetensors refuses tensors that share memory, as tied weights do.
         copies = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
@@ -82,15 +80,15 @@ def save_sharded(
         weights: State dicts by name; each rank writes its part.
         state: Same as in :func:`save_checkpoint`; that of rank 0 is written.
     """
-
-    def finish() -> None:
-        buffer = io.BytesIO()
-        torch.save(dict(state), buffer)
-        _finish(folder, step, {"state.pt": buffer.getvalue()})
-
     from_first(lambda: _begin(folder, step))
     write_shards(_unfinished(folder, step), weights)
-    from_first(finish)
+    from_first(lambda: _finish(folder, step, {"state.pt": _as_bytes(state)}))
+
+
+def _as_bytes(state: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    return buffer.getvalue()
 
 
 def _place(folder: Path, step: int) -> Path:
@@ -113,10 +111,7 @@ def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
     sums |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
     for name, content in {**files, "manifest.json": manifest}.items():
-        with (unfinished / name).open("wb") as file, naming(place / name):
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_through(unfinished / name, content, final=place / name)
     _sync_folder(unfinished)
     _remove(place)
     unfinished.rename(place)
