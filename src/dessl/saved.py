@@ -334,13 +334,17 @@ def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
     """Reject networks whose sizes differ from the weights, before allocating memory."""
-    numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
-    if settings["members"] != len(numbers):
-        raise ValueError(
-            f"its settings have {settings['members']} networks, its weights {len(numbers)}"
-        )
+    _numbers(tensors, "members", settings["members"], "networks")
     if isinstance(build, Architecture):  # not the user's own function, which no file can change
         _check_shapes(build, tensors, "members.0.")
+
+
+def _numbers(tensors: Mapping[str, Tensor], group: str, count: int, what: str) -> set[str]:
+    """The numbers of a group's networks among the weights; reject another count than stated."""
+    found = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
+    if count != len(found):
+        raise ValueError(f"its settings have {count} {what}, its weights {len(found)}")
+    return found
 
 
 def _check_shapes(
@@ -362,10 +366,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
     width = tensors["space.directions"].shape[1] or len(tensors["space.mean"])
     classes = len(settings["class_names"])
     for group, count in entries["counts"].items():
-        numbers = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
-        if count != len(numbers):
-            raise ValueError(f"its settings have {count} {group}, its weights {len(numbers)}")
-        for number in numbers:
+        for number in _numbers(tensors, group, count, group):
             _check_shapes(lambda: setting.network(width, classes), tensors, f"{group}.{number}.")
     student = TaughtPredictor(Taught.from_state(state))
     if list(settings["class_names"]) != list(student.taught.class_names):
