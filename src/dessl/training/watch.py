@@ -192,7 +192,7 @@ class Validation:
                 f"{', '.join(map(str, sizes))}. Draw labels with one n_validation."
             )
         if sizes[0]:
-            y = [part.validation.y for part in parts if part.validation]
+            y = [own.y for part in parts if (own := part.validation)]
             return cls(parts[0].x, torch.stack(held_out), torch.stack(y), transform)
         rows = torch.arange(len(first.y), device=first.y.device).expand(len(parts), -1)
         return cls(first.x, rows, first.y.expand(len(parts), -1), transform)
