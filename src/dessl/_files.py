@@ -70,6 +70,14 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def write_through(path: Path, content: bytes, *, final: Path) -> None:
+    """Write a file to the disk itself; a system error names the path that it will have."""
+    with path.open("wb") as file, naming(final):
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def neighbour(path: Path) -> Path:
     """Return an unused hidden name next to a path.
 

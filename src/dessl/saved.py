@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._files import naming, neighbour
+from dessl._files import neighbour, write_through
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -139,10 +139,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     try:
         unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
-            with (unfinished / name).open("wb") as file, naming(place / name):
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_through(unfinished / name, content, final=place / name)
         try:
             unfinished.rename(place)
         except OSError as error:
@@ -337,13 +334,17 @@ def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
     """Reject networks whose sizes differ from the weights, before allocating memory."""
-    numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
-    if settings["members"] != len(numbers):
-        raise ValueError(
-            f"its settings have {settings['members']} networks, its weights {len(numbers)}"
-        )
+    _numbers(tensors, "members", settings["members"], "networks")
     if isinstance(build, Architecture):  # not the user's own function, which no file can change
         _check_shapes(build, tensors, "members.0.")
+
+
+def _numbers(tensors: Mapping[str, Tensor], group: str, count: int, what: str) -> set[str]:
+    """The numbers of a group's networks among the weights; reject another count than stated."""
+    found = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
+    if count != len(found):
+        raise ValueError(f"its settings have {count} {what}, its weights {len(found)}")
+    return found
 
 
 def _check_shapes(
@@ -365,10 +366,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
     width = tensors["space.directions"].shape[1] or len(tensors["space.mean"])
     classes = len(settings["class_names"])
     for group, count in entries["counts"].items():
-        numbers = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
-        if count != len(numbers):
-            raise ValueError(f"its settings have {count} {group}, its weights {len(numbers)}")
-        for number in numbers:
+        for number in _numbers(tensors, group, count, group):
             _check_shapes(lambda: setting.network(width, classes), tensors, f"{group}.{number}.")
     student = TaughtPredictor(Taught.from_state(state))
     if list(settings["class_names"]) != list(student.taught.class_names):

@@ -11,10 +11,10 @@ from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import IN_PAGE, INK, SERIES, SETTINGS, SOFT, Chart, Look, drawing, legend
 from dessl.report.html import Child, Markup, element, figure, named, section, table
 from dessl.report.page import whole_page
+from dessl.results.trial import TWIN
 from dessl.risk import COMPLETE_CASE
 from dessl_paper.demo_parts import (
     METRIC,
-    TWIN,
     Advice,
     DemoFacts,
     Gained,
@@ -105,7 +105,7 @@ def shown_gain(found: Gained) -> Shown:
     )
     if found.pool:
         details += f" {found.pool.verdict}"
-    big = amount(METRIC, found.difference.difference, signed=True)
+    big = _points(found.difference)
     about = f"of accuracy, from {values[1]} to {values[0]} %"
     return Shown("Gain made", _outcome(found.difference), big, about, claim, details)
 
@@ -179,7 +179,7 @@ def _score(one: Score) -> str:
 def _difference(one: Comparison) -> str:
     low, high = (written(METRIC, end, signed=True) for end in (one.low, one.high))
     p = shown_p(one.p_value)
-    return f"{amount(METRIC, one.difference, signed=True)} (95 % interval {low} to {high}, {p})"
+    return f"{_points(one)} (95 % interval {low} to {high}, {p})"
 
 
 def _points(one: Comparison) -> str:

@@ -23,7 +23,8 @@ from dessl.evaluation.verdict import OVER_ROWS, Comparison
 from dessl.recipes import recipe_for
 from dessl.recipes.split import split
 from dessl.recipes.trial import Trial, run_trial
-from dessl.risk import COMPLETE_CASE, RISKS
+from dessl.results.trial import TWIN
+from dessl.risk import COMPLETE_CASE
 from dessl.teachers import Answers, NetworkSetting, PoolReport, relative_slope
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
@@ -36,7 +37,6 @@ TRUTH = 0.25  # its p(1|x) on [1, 3]
 THINNED = 4  # every fourth point of the toy's grid is drawn
 ALONE, GUARDED, BELIEVED = "labels alone", "dessl with the teacher", "believing the teacher"
 METRIC: MetricName = "accuracy"
-TWIN = RISKS[COMPLETE_CASE].titled("")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl_paper.results import Block, Results
 
+LOWEST = 0.1  # λ above 0 of most of the paper's figures
 NEAR = 0.03  # relative distance up to which two λ count as equal
 CURVES = {"accuracy": "acc", "cross_entropy": "ce", "ece": "ece"}
 SHORT = {"accuracy": "acc", "cross_entropy": "ce", "auc": "auc"}  # in the MedMNIST tables
@@ -22,15 +23,15 @@ ROWS = {COMPLETE_CASE: "cc", "pl": "pl", "de_pl": "de_pl"}
 COLUMNS = {"worst_class_accuracy": "worst_class"}
 
 
-def _spaced(low: float, high: float, count: int) -> tuple[float, ...]:
-    return (0.0, *(low * (high / low) ** (k / (count - 1)) for k in range(count)))
+def _spaced(high: float, count: int) -> tuple[float, ...]:
+    return (0.0, *(LOWEST * (high / LOWEST) ** (k / (count - 1)) for k in range(count)))
 
 
 # λ of the paper's figures; those of CIFAR-100 were read off it.
 GRIDS = {
-    "mnist": _spaced(0.1, 10, 10),
-    "mnist_label_noise": _spaced(0.1, 10, 10),
-    "cifar10": _spaced(0.1, 20, 15),
+    "mnist": _spaced(10, 10),
+    "mnist_label_noise": _spaced(10, 10),
+    "cifar10": _spaced(20, 15),
     "cifar100": (0.0, 0.11, 0.7, 1.0, 3.0, 6.4, 11.8, 17.0, 20.0),
 }
 

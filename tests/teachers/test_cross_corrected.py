@@ -52,7 +52,6 @@ def test_rows_are_inside_some_folds_or_outside_them() -> None:
         inside, outside = gold.inside(*folds).tolist(), gold.outside(*folds).tolist()
         assert inside == [row for row, fold in enumerate(gold.folds.tolist()) if fold in folds]
         assert sorted(inside + outside) == list(range(60))
-    assert [rows.tolist() for rows in gold.others] == [gold.outside(k).tolist() for k in range(5)]
 
 
 def test_predictions_out_of_fold_are_the_networks_own() -> None:

@@ -76,7 +76,7 @@ def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
     gain = choice.without_loss - choice.pooled_loss
     assert choice.kept == (gain > choice.standard_error)
     assert any(choice.weights_without[1:]) or choice.without_loss == choice.gold_only_loss
-    assert not any(choice.weights_without[2:])  # of members that teacher_answers the teacher
+    assert not any(choice.weights_without[2:])  # of members that use the answers
     assert choice.accuracy.low < choice.accuracy.value < choice.accuracy.high
     text = str(report)
     for part in ("60 gold labels", "Without the teacher", "With the teacher", "95 % interval"):

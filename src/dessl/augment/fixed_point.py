@@ -8,7 +8,6 @@ draw gives the same result eager or compiled, on CPU or GPU, with or without fus
 from torch import Tensor
 
 ONE = 1 << 16
-HALF = ONE >> 1
 
 
 def fixed(value: float) -> int:
@@ -32,7 +31,7 @@ def between(low: float, high: float, strength: Tensor) -> Tensor:
         int64, in 16.16, same shape as ``strength``.
 
     >>> import torch
-    >>> (between(-30, 30, torch.tensor([0, HALF, ONE])) >> 16).tolist()
+    >>> (between(-30, 30, torch.tensor([0, ONE // 2, ONE])) >> 16).tolist()
     [-30, 0, 30]
     """
     start = fixed(low)
@@ -48,7 +47,7 @@ def blended(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
         weight: int32 in 16.16, from 0 to ``ONE``; at ``ONE`` the result is ``second``.
 
     >>> import torch
-    >>> blended(*torch.tensor([[0, 255], [255, 0], [HALF, ONE]], dtype=torch.int32)).tolist()
+    >>> blended(*torch.tensor([[0, 255], [255, 0], [ONE // 2, ONE]], dtype=torch.int32)).tolist()
     [127, 0]
     """
     return first + (((second - first) * weight) >> 16)

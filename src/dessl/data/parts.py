@@ -292,6 +292,15 @@ def row_propensity(
     return given
 
 
+def teacher_names(n: int) -> list[str]:
+    """The names of teachers that the user gave none.
+
+    >>> teacher_names(1), teacher_names(2)
+    (['teacher'], ['teacher 1', 'teacher 2'])
+    """
+    return [f"teacher {k + 1}" if n > 1 else "teacher" for k in range(n)]
+
+
 def named_answers(teachers: Any, rows: int) -> dict[str, Any]:
     """Teachers' answers by name, each for all rows; their contents are checked when used.
 
@@ -306,10 +315,7 @@ def named_answers(teachers: Any, rows: int) -> dict[str, Any]:
             f"teacher; got {type(teachers).__name__}. Put a single teacher's answers in a list."
         )
     if not isinstance(teachers, Mapping):
-        called = [
-            f"teacher {k + 1}" if len(teachers) > 1 else "teacher" for k in range(len(teachers))
-        ]
-        teachers = dict(zip(called, teachers, strict=True))
+        teachers = dict(zip(teacher_names(len(teachers)), teachers, strict=True))
     for name, answers in teachers.items():
         length = (
             len(answers) if hasattr(answers, "__len__") and not isinstance(answers, str) else None

@@ -8,7 +8,7 @@ modules; the user's own classifiers and boosted trees cannot. Predictions equal 
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,12 +18,14 @@ from dessl.functional import log_probabilities
 from dessl.recipes import PooledPredictor, TaughtPredictor
 from dessl.recipes.predictor import AnyPredictor, Predictor
 from dessl.teachers import KINDS, State, Taught
+from dessl.teachers.base import Classes, taken_from
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.patches import Patches
 from dessl.teachers.rows import as_columns
+from dessl.teachers.space import Space
 
 SAMPLE = 512  # training rows that are checked
 INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
@@ -108,7 +110,7 @@ class PatchColumns(nn.Module):
     def __init__(self, patches: Patches) -> None:
         super().__init__()
         self.patches = patches
-        self.space = SpaceGraph({f"space.{k}": v for k, v in patches.space._asdict().items()})
+        self.space = SpaceGraph(patches.space)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return columns (n, d)."""
@@ -119,10 +121,10 @@ class PatchColumns(nn.Module):
 class SpaceGraph(nn.Module):
     """Rows in the columns of a :class:`dessl.teachers.space.Space`."""
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, space: Space) -> None:
         super().__init__()
-        for name in ("mean", "scale", "directions"):
-            self.register_buffer(name, tensors[f"space.{name}"].float())
+        for name, part in space._asdict().items():
+            self.register_buffer(name, part.float())
 
     def forward(self, x: Tensor) -> Tensor:
         """Return rows (n, k), float32."""
@@ -134,9 +136,9 @@ class SpaceGraph(nn.Module):
 class AllClasses(nn.Module):
     """Expands the values of the classes that a teacher has seen to all classes."""
 
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, classes: Classes) -> None:
         super().__init__()
-        present, prior = tensors["classes.present"].long(), tensors["classes.prior"].double()
+        present, prior = classes.present.long(), classes.prior.double()
         seen = torch.zeros(len(prior), dtype=torch.bool)
         seen[present] = True
         place = torch.zeros(len(prior), dtype=torch.long)
@@ -161,7 +163,8 @@ class LinearMember(nn.Module):
 
     def __init__(self, state: State) -> None:
         super().__init__()
-        self.space, self.classes = SpaceGraph(state.tensors), AllClasses(state.tensors)
+        self.space = SpaceGraph(taken_from(state.tensors, "space", Space))
+        self.classes = AllClasses(taken_from(state.tensors, "classes", Classes))
         self.register_buffer("weights", state.tensors["weights"].double())
 
     def forward(self, x: Tensor) -> Tensor:
@@ -213,7 +216,7 @@ class TreesMember(nn.Module):
         super().__init__()
         for name in ("roots", "column", "threshold", "left", "right", "shares"):
             self.register_buffer(name, state.tensors[f"forest.{name}"])
-        self.classes = AllClasses(state.tensors)
+        self.classes = AllClasses(taken_from(state.tensors, "classes", Classes))
         self.depth = int(state.tensors["forest.depth"])
         self.trees = int(state.settings["trees"])
 
@@ -238,7 +241,7 @@ class GraphMember(nn.Module):
 
     def __init__(self, state: State) -> None:
         super().__init__()
-        self.space = SpaceGraph(state.tensors)
+        self.space = SpaceGraph(taken_from(state.tensors, "space", Space))
         for name in ("rows", "sigma", "mass", "prior"):
             self.register_buffer(name, state.tensors[name])
         self.alpha = float(state.settings["alpha"])
@@ -298,7 +301,7 @@ class StudentGraph(nn.Module):
 
     def __init__(self, taught: Taught) -> None:
         super().__init__()
-        self.space = SpaceGraph({f"space.{k}": v for k, v in taught.space._asdict().items()})
+        self.space = SpaceGraph(taught.space)
         groups = [list(taught.networks["complete_case"])]
         for name, size in (("students", FOLDS), ("imitators", 2)):
             own = taught.networks[name]

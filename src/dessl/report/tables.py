@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dessl.evaluation.metrics.vocabulary import NONE
+
 
 @dataclass(frozen=True)
 class Table:
@@ -28,16 +30,16 @@ class Table:
                     f"got {len(row)}: {row}."
                 )
 
-    def without_empty_columns(self, empty: str) -> "Table":
-        """The same table without columns that are empty in every row.
+    def without_empty_columns(self) -> "Table":
+        """The same table without columns that have no number in any row.
 
-        >>> Table("t", ("a", "b"), (("x", "–"), ("y", "–"))).without_empty_columns("–").headings
+        >>> Table("t", ("a", "b"), (("x", "–"), ("y", "–"))).without_empty_columns().headings
         ('a',)
         """
         kept = [
             column
             for column in range(len(self.headings))
-            if column == 0 or any(row[column] != empty for row in self.rows)
+            if column == 0 or any(row[column] != NONE for row in self.rows)
         ]
         return Table(
             self.caption,

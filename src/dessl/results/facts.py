@@ -271,9 +271,9 @@ def agreeing(
     found = {(one.method, one.metric): one for one in estimates}
     for change in comparisons:
         pair = [(name, change.metric) for name in (change.method, change.against)]
-        half, metric = change.difference / 2, metric_named(change.metric)
+        half = change.difference / 2
         middle = sum(found[key].value for key in pair) / 2
-        middle = min(max(middle, abs(half)), metric.range[1] / metric.unit - abs(half))
+        middle = min(max(middle, abs(half)), metric_named(change.metric).highest - abs(half))
         for key, value in zip(pair, (middle + half, middle - half), strict=True):
             low, high = min(value, found[key].low), max(value, found[key].high)
             found[key] = dataclasses.replace(found[key], value=value, low=low, high=high)

@@ -85,12 +85,12 @@ class EvaluationRows:
 
     def comparisons(self, name: str) -> Iterator[Comparison]:
         """Compare the other model, by its name, with the complete case."""
-        known = self.labelled
+        known, how = self.labelled, self.how
         ours, twins = self.ours.softmax(1), self.twin.softmax(1)
         for metric in self.metrics:
             found = compare_models(
                 metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
-                **self.how,
+                **how,
             )  # fmt: skip
             yield Comparison(
                 metric, name, self.base, found.difference, found.low, found.high, found.p_value,
@@ -107,12 +107,12 @@ class EvaluationRows:
         Args:
             names: Names of the complete case and of the other model, if there is one.
         """
-        known = self.labelled
+        known, how, metrics = self.labelled, self.how, self.metrics
         for name in names:
             p = (self.twin if name == self.base else self.ours).softmax(1)
-            for metric in self.metrics:
-                found = estimate_metric(metric, p[known], self.y[known], p[~known], **self.how)
-                value = min(max(found.value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
+            for metric in metrics:
+                found = estimate_metric(metric, p[known], self.y[known], p[~known], **how)
+                value = min(max(found.value, 0.0), METRICS[metric].highest)
                 yield Estimate(
                     name, metric, value, min(value, found.low), max(value, found.high),
                     found.confidence, found.n_labelled, found.n_unlabelled, found.n_groups,

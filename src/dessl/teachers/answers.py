@@ -23,6 +23,7 @@ from dessl import _checks
 from dessl._checks import ArrayLike, quoted
 from dessl.data.errors import few, in_rows
 from dessl.data.labels import MISSING, codes_by_name
+from dessl.data.parts import teacher_names
 from dessl.data.spelling import column_order, spelled
 
 BELIEF = 3.0  # pseudo-counts of the prior that all answers are equally often correct
@@ -333,8 +334,7 @@ def named_answers(
     (True, False)
     """
     if not isinstance(given, Mapping):
-        numbered = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
-        given = dict(zip(numbered, given, strict=True))
+        given = dict(zip(teacher_names(len(given)), given, strict=True))
     return [
         one if isinstance(one, Answers) else Answers.of(one, class_names, name=str(name))
         for name, one in given.items()

@@ -51,11 +51,6 @@ class GoldRows:
         wanted = torch.tensor(folds, dtype=torch.int64)
         return (~torch.isin(self.folds, wanted)).nonzero().flatten()
 
-    @property
-    def others(self) -> list[Tensor]:
-        """Row numbers outside each fold."""
-        return [self.outside(fold) for fold in range(FOLDS)]
-
     def confusion(self, teacher: int, without: Set[int]) -> Tensor | None:
         """A teacher's calibrated confusion, from rows outside some folds; None for soft answers."""
         rows = self.outside(*without)

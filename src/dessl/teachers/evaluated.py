@@ -85,8 +85,8 @@ def evaluated_rows(
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
     weights = label_weights(data)
-    if data.validation is not None:
-        held, n = data.validation, len(data.validation.y)
+    if (held := data.validation) is not None:
+        n = len(held.y)
         x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
         nothing = torch.full((len(trained), data.n_classes), torch.nan, dtype=torch.float64)
         anchor = torch.cat([nothing, anchor])

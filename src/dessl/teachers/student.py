@@ -33,7 +33,7 @@ from dessl.evaluation import ShiftWarning, estimate_ece, estimate_metric
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.debiased.shift import LEVEL, shift_test
 from dessl.evaluation.verdict import shown_p
-from dessl.teachers.answers import Answers
+from dessl.teachers.answers import Answers, named_answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
@@ -107,10 +107,7 @@ def _answers_of(data: SemiData) -> list[Answers]:
         raise ValueError(
             "no answers given. Pass answers=, or teachers= to SemiData: one answer for each row."
         )
-    return [
-        one if isinstance(one, Answers) else Answers.of(one, data.class_names, name=name)
-        for name, one in data.teachers.items()
-    ]
+    return named_answers(data.teachers, data.class_names)
 
 
 def taught_by(school: School, *, at_prediction: bool) -> Taught:
@@ -160,7 +157,9 @@ def decided(
         rows = rows._replace(with_answers=with_rows.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
-    qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
+    qualities = tuple(
+        _quality(one, school, its) for one, its in zip(school.answers, trust, strict=True)
+    )
     report = TaughtReport(len(school.gold_y), school.n_unlabelled, qualities, student, with_answers)
     networks = {
         "complete_case": tuple(one.network for one in school.networks.singles),

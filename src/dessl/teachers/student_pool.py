@@ -20,6 +20,7 @@ from torch import Tensor
 from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.teachers.answers import answered_by_any
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.pool import LEAST_WEIGHT, exponent, least_cross_entropy, losses, weight_penalty
 from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import Evaluated
@@ -118,7 +119,8 @@ def _predicted(school: School, parts: Parts, networks: Tensor, heard: Tensor) ->
     pools = _pools(len(networks), len(school.others_drawn))
     every, first = torch.ones_like(heard), len(networks) - bool(parts.trees)
     found = [networks.new_zeros(len(at), gold.n_classes) for _ in pools]
-    for fold, outside in enumerate(gold.others):
+    for fold in range(FOLDS):
+        outside = gold.outside(fold)
         _, others = school.others_out_of_fold(fold)
         logs = torch.cat([networks, others])
         rows = torch.cat([logs[:, gold.inside(fold)], drawn[:, folds == fold]], dim=1)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dessl._checks import ArrayLike, quoted
 from dessl.data.errors import few
 from dessl.teachers.answers import Answers, answered_by_any, as_answers, is_numbered
-from dessl.teachers.base import State, Teacher, checked_columns
+from dessl.teachers.base import State, Teacher, checked_columns, taken_from, under
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.families import members_of, members_state
@@ -207,7 +207,7 @@ class Taught:
 
     def state(self) -> State:
         """Return tensors for safetensors and settings for JSON, from which all can be rebuilt."""
-        tensors = {f"space.{name}": part for name, part in self.space._asdict().items()}
+        tensors = under("space", self.space)
         for group in GROUPS:
             for number, network in enumerate(self.networks[group]):
                 weights = network.state_dict()
@@ -244,7 +244,7 @@ class Taught:
             )
         names = tuple(settings["class_names"])
         setting = NetworkSetting.from_dict(settings["networks"])
-        space = Space(*(tensors[f"space.{name}"] for name in Space._fields))
+        space = taken_from(tensors, "space", Space)
         width = space.directions.shape[1] or len(space.mean)
         networks = {
             group: tuple(

@@ -173,7 +173,7 @@ class Trees:
     def from_state(cls, state: State) -> Self:
         """Rebuild fitted trees."""
         own = {name: int(state.settings[name]) for name in ("trees", "least_leaf", "seed")}
-        tried = state.settings.get("tried")  # None in models of earlier versions
+        tried = state.settings.get("tried")  # left out if it is None
         tried = None if tried is None else int(tried)
         new = cls(own["trees"], own["least_leaf"], tried=tried, seed=own["seed"])
         new._forest = _checked_forest(taken_from(state.tensors, "forest", Forest))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dessl._files import file_sha256, naming
+from dessl._files import file_sha256, write_through
 from dessl.training.ranks import from_first
 from dessl.training.sharded import write_shards
 
@@ -60,9 +60,7 @@ def save_checkpoint(
     """
     from safetensors.torch import save
 
-    buffer = io.BytesIO()
-    torch.save(dict(state), buffer)
-    files = {"state.pt": buffer.getvalue()}
+    files = {"state.pt": _as_bytes(state)}
     for name, tensors in weights.items():
         # Copies: safetensors refuses tensors that share memory, as tied weights do.
         copies = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
@@ -82,15 +80,19 @@ def save_sharded(
         weights: State dicts by name; each rank writes its part.
         state: Same as in :func:`save_checkpoint`; that of rank 0 is written.
     """
-
-    def finish() -> None:
-        buffer = io.BytesIO()
-        torch.save(dict(state), buffer)
-        _finish(folder, step, {"state.pt": buffer.getvalue()})
-
     from_first(lambda: _begin(folder, step))
     write_shards(_unfinished(folder, step), weights)
-    from_first(finish)
+    from_first(lambda: _finish(folder, step, {"state.pt": _as_bytes(state)}))
+
+
+def _as_bytes(state: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    return buffer.getvalue()
+
+
+def _place(folder: Path, step: int) -> Path:
+    return folder / f"{PREFIX}{step:09d}"
 
 
 def _unfinished(folder: Path, step: int) -> Path:
@@ -104,16 +106,12 @@ def _begin(folder: Path, step: int) -> None:
 
 def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
     """Add files and a manifest to a checkpoint, and rename it to its final name."""
-    unfinished = _unfinished(folder, step)
-    place = folder / f"{PREFIX}{step:09d}"
+    unfinished, place = _unfinished(folder, step), _place(folder, step)
     sums = {path.name: file_sha256(path) for path in sorted(unfinished.iterdir())}
     sums |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
     for name, content in {**files, "manifest.json": manifest}.items():
-        with (unfinished / name).open("wb") as file, naming(place / name):
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_through(unfinished / name, content, final=place / name)
     _sync_folder(unfinished)
     _remove(place)
     unfinished.rename(place)
@@ -247,7 +245,7 @@ def keep_newest(folder: Path, place: Path) -> None:
 
 def has_checkpoint(folder: Path, step: int) -> bool:
     """Return whether a folder has a checkpoint of a step."""
-    return (folder / f"{PREFIX}{step:09d}").is_dir()
+    return _place(folder, step).is_dir()
 
 
 def _places(folder: Path) -> list[Path]:

@@ -82,12 +82,13 @@ def last_layer_gradients(
     as MixMatch does, counts for the row that stands first in the mixture.) A part of H that does
     not depend on the weights has the gradient 0.
     """
-    if data.validation is None:
+    part = data.validation
+    if part is None:
         raise ValueError("online λ needs validation rows; the data has none.")
-    n = len(data.validation.y)
+    n = len(part.y)
     few = min(n, MOST_ROWS)
     some = torch.arange(few, device=data.device) * n // few  # rows may be sorted by class
-    x, y = data.validation.x[some], data.validation.y[some]
+    x, y = part.x[some], part.y[some]
     rows = Rows(x, validation_ids(data)[some])
     with (
         evaluating(model),

@@ -68,15 +68,12 @@ class RowsAhead:
         return self.used - 1
 
     def _draw(self) -> None:
-        self._start = self._states()
+        self._start = [batches.state_dict() for batches in self._streams]
         for k, batches in enumerate(self._streams):
             self.rows[:, k, : self.labelled] = _drawn(batches.labelled, self.labelled, self.steps)
             if self.unlabelled:
                 drawn = _drawn(batches.unlabelled, self.unlabelled, self.steps)
                 self.rows[:, k, self.labelled :] = drawn
-
-    def _states(self) -> list[dict[str, Any]]:
-        return [batches.state_dict() for batches in self._streams]
 
     def state_dict(self) -> dict[str, Any]:
         """The streams' states when the current rows were drawn, and how many of them are used."""

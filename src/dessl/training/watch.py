@@ -52,8 +52,9 @@ def levels(x: Tensor) -> Tensor:
 def id_range(data: SemiData) -> int:
     """Return one more than the largest row id, including ids for a separate validation part."""
     largest = data.first_stored_id + data.n_stored
-    own = data.validation is not None and not len(data.validation_rows)
-    return largest + (len(data.validation.y) if own and data.validation else 0)
+    if len(data.validation_rows) or data.validation is None:
+        return largest
+    return largest + len(data.validation.y)
 
 
 def drawn_ids(data: SemiData) -> Tensor:
@@ -85,9 +86,9 @@ def not_held_out(data: SemiData) -> str:
     >>> not_held_out(SemiData(x[4:], y[4:], validation=(x[:4], y[:4])))
     ''
     """
-    part, known = data.validation, data.labelled_rows
-    if part is None or len(data.validation_rows):
+    if len(data.validation_rows) or data.validation is None:
         return ""
+    part, known = data.validation, data.labelled_rows
     shared = shared_rows(data.x[known], data.y[known], *part)
     if not NEARLY_ALL * len(part.y) <= shared <= len(known):  # more than there are: equal by chance
         return ""
@@ -191,7 +192,7 @@ class Validation:
                 f"{', '.join(map(str, sizes))}. Draw labels with one n_validation."
             )
         if sizes[0]:
-            y = [part.validation.y for part in parts if part.validation]
+            y = [own.y for part in parts if (own := part.validation)]
             return cls(parts[0].x, torch.stack(held_out), torch.stack(y), transform)
         rows = torch.arange(len(first.y), device=first.y.device).expand(len(parts), -1)
         return cls(first.x, rows, first.y.expand(len(parts), -1), transform)

@@ -12,7 +12,7 @@ from dessl.evaluation.metrics.vocabulary import NONE
 from dessl.evaluation.risk_quality import oracle_lambda
 from dessl.report.chart import pictures
 from dessl.report.tables import Table
-from dessl.results.averages import average, number, values_of
+from dessl.results.averages import average, values_of
 from dessl.results.record import Record
 from dessl_paper.figures import DEBIASED, Pictures, drawing, headline, legend_below, panels
 from dessl_paper.findings import Finding, Level, Outcome, gap, level, level_outcome
@@ -118,11 +118,11 @@ def lambda_table(results: Results, block: Block, method: str) -> Table:
             (
                 term.replace("_", " "),
                 ours,
-                written(metric, _mean(results, block, method, f"standard_error.{term}")),
+                written(metric, _mean(runs, f"standard_error.{term}")),
                 given,
                 off,
-                written(metric, _mean(results, block, method, f"correlation.{term}")),
-                written(metric, _mean(results, block, method, f"variance_ratio.{term}")),
+                written(metric, _mean(runs, f"correlation.{term}")),
+                written(metric, _mean(runs, f"variance_ratio.{term}")),
                 _shared_range(runs, term),
             )
         )
@@ -137,7 +137,7 @@ def lambda_table(results: Results, block: Block, method: str) -> Table:
         "λ at which every model's variance is below the complete case's",
     )
     caption = f"{model_title(results, block, method)}: λ_opt of each term"
-    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, headings, tuple(rows)).without_empty_columns()
 
 
 def _shared_range(runs: Sequence[Record], term: str) -> str:
@@ -154,9 +154,8 @@ def _shared_range(runs: Sequence[Record], term: str) -> str:
     return " to ".join(written(f"{LAMBDA}{term}", end) for end in ends)
 
 
-def _mean(results: Results, block: Block, method: str, key: str) -> float:
-    values = [number(record.metrics.get(key)) for record in results.runs(block, method)]
-    return average(values).mean
+def _mean(runs: Sequence[Record], key: str) -> float:
+    return average(values_of(runs, key)).mean
 
 
 def lambda_figure(results: Results, block: Block, method: str) -> Pictures | None:

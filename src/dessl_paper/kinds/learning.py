@@ -1,7 +1,7 @@
 """Learning curves: each method's metrics over the training steps, with the paper's final values."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dessl.evaluation.metrics.vocabulary import higher_is_better
 from dessl.report.chart import SOFT, pictures
@@ -24,20 +24,23 @@ from dessl_paper.wording import data_title, heading, title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Curves: TypeAlias = dict[str, dict[int, float]]  # method → step → value
+
 HIDDEN = 0.25  # share of a learning curve's values, its steep beginning, that need not be shown
 ENOUGH = 20  # values for which hiding some is worth it
 
 
 def learning_figure(results: Results, block: Block) -> Pictures | None:
     """A panel for each metric evaluated at least twice during training; None without any."""
-    watched = [metric for metric in results.metrics if _curves(results, block, metric)]
+    every = {metric: _curves(results, block, metric) for metric in results.metrics}
+    watched = {metric: curves for metric, curves in every.items() if curves}
     if not watched:
         return None
     part = "test" if results.experiment.curve == "test" else "validation"
     with drawing():
         figure, axes = panels(len(watched))
-        for panel, metric in zip(axes, watched, strict=True):
-            _learning_panel(panel, results, block, metric)
+        for panel, (metric, curves) in zip(axes, watched.items(), strict=True):
+            _learning_panel(panel, results, block, metric, curves)
         legend_below(figure, axes[0], list(shown_titles(results).values()), columns=6)
         headline(figure, title(results), f"{data_title(results, block)}: {part} rows, in training")
         return pictures(figure)
@@ -54,7 +57,7 @@ def mean_curve(records: list[Record], metric: str) -> dict[int, float]:
     return {int(step): value for step, value in means if math.isfinite(value)}
 
 
-def _curves(results: Results, block: Block, metric: str) -> dict[str, dict[int, float]]:
+def _curves(results: Results, block: Block, metric: str) -> Curves:
     found = {
         name: mean_curve(runs, metric)
         for name in results.methods
@@ -63,9 +66,10 @@ def _curves(results: Results, block: Block, metric: str) -> dict[str, dict[int, 
     return {name: curve for name, curve in found.items() if len(curve) > 1}
 
 
-def _learning_panel(axes: "Axes", results: Results, block: Block, metric: str) -> None:
+def _learning_panel(
+    axes: "Axes", results: Results, block: Block, metric: str, curves: Curves
+) -> None:
     looks, names, times = styles(results), shown_titles(results), scale(metric)
-    curves = _curves(results, block, metric)
     paper = []
     for name, curve in curves.items():
         look = looks[name]

@@ -77,14 +77,6 @@ def tables(results: Results) -> list[Table]:
     return [table for table in found if table.rows]
 
 
-def _compared_methods(results: Results, block: Block, metric: str) -> list[Comparison]:
-    found = []
-    for method, against in _pairs(results):
-        lams = _lam(results, method), _lam(results, against)
-        found.append(compared(results, block, metric, method, against, *lams))
-    return [one for one in found if one.n]
-
-
 def _pairs(results: Results) -> list[tuple[str, str]]:
     """Debiased against usual, each against the complete case, last weights against selected ones.
 
@@ -105,6 +97,13 @@ def _lam(results: Results, method: str) -> float:
     return results.lams(method)[0]
 
 
+def _difference(
+    results: Results, block: Block, metric: str, method: str, against: str
+) -> Comparison:
+    lams = _lam(results, method), _lam(results, against)
+    return compared(results, block, metric, method, against, *lams)
+
+
 def _level_table(results: Results, block: Block) -> Table:
     metrics = results.metrics
     columns = (text for metric in metrics for text in (heading(metric), "paper's", "off by"))
@@ -122,7 +121,7 @@ def _level_table(results: Results, block: Block) -> Table:
             cells += beside_paper(metric, ours, given)
         rows.append((name, *cells))
     caption = f"{data_title(results, block)}: every method"
-    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns()
 
 
 def _difference_table(results: Results, block: Block) -> Table:
@@ -130,24 +129,23 @@ def _difference_table(results: Results, block: Block) -> Table:
     rows = [
         (
             f"{names[one.method]} − {names[one.against]}",
-            heading(metric),
-            written(metric, one.difference, signed=True),
+            heading(one.metric),
+            written(one.metric, one.difference, signed=True),
             NONE
             if math.isnan(one.low)
-            else f"{written(metric, one.low, signed=True)} to "
-            f"{written(metric, one.high, signed=True)}",
+            else f"{written(one.metric, one.low, signed=True)} to "
+            f"{written(one.metric, one.high, signed=True)}",
             p_text(one.p_better),
             p_text(one.p_worse),
             p_text(one.p_wilcoxon),
-            written(metric, one.paper, signed=True),
+            written(one.metric, one.paper, signed=True),
             p_text(
-                paper_p_value(results, one.method, metric)
+                paper_p_value(results, one.method, one.metric)
                 if one.against == one.method.removeprefix("de_")
                 else math.nan
             ),
         )
-        for metric in results.metrics
-        for one in _compared_methods(results, block, metric)
+        for one in comparisons(results, block)
     ]
     headings = (
         "difference",
@@ -161,12 +159,17 @@ def _difference_table(results: Results, block: Block) -> Table:
         "paper's p, better",
     )
     caption = f"{data_title(results, block)}: paired differences (single tests, uncorrected)"
-    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, headings, tuple(rows)).without_empty_columns()
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:
     """The pairs of methods that are compared, metric by metric."""
-    return [one for metric in results.metrics for one in _compared_methods(results, block, metric)]
+    found = [
+        _difference(results, block, metric, *pair)
+        for metric in results.metrics
+        for pair in _pairs(results)
+    ]
+    return [one for one in found if one.n]
 
 
 def figures(results: Results) -> dict[str, Pictures]:
@@ -287,7 +290,7 @@ def _over_labels(axes: "Axes", results: Results, blocks: list[Block], metric: st
 
 def findings(results: Results) -> list[Finding]:
     """The headline, the differences of twins and to the complete case, and the levels."""
-    found = [*_headlines(results)]
+    found = list(_headlines(results))
     for usual, debiased in results.twins():
         for metric in results.metrics:
             found += _twins(results, metric, usual, debiased)
@@ -321,9 +324,8 @@ def _headlines(results: Results) -> Iterator[Finding]:
 
 
 def _compared(results: Results, metric: str, method: str, against: str) -> dict[Block, Comparison]:
-    lams = _lam(results, method), _lam(results, against)
     found = {
-        block: compared(results, block, metric, method, against, *lams) for block in results.blocks
+        block: _difference(results, block, metric, method, against) for block in results.blocks
     }
     return {block: one for block, one in found.items() if one.n}
 

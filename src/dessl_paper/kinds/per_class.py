@@ -102,7 +102,7 @@ def class_tables(results: Results, block: Block) -> list[Table]:
     caption = f"{data_title(results, block)}: accuracy of each class, %"
     accuracies = Table(caption, _headings(results, list(found)), rows)
     ratios = _ratios(results, block, benefit_ratios(found), names)
-    return [table.without_empty_columns(NONE) for table in (accuracies, *ratios)]
+    return [table.without_empty_columns() for table in (accuracies, *ratios)]
 
 
 def _ratios(

@@ -44,8 +44,7 @@ SSL, DEBIASED, ORACLE = COLOURS["s1"], COLOURS["s2"], INK
 # bias over all λ, in standard errors, is below this in 95 % of cases (χ² with 2 degrees, rooted).
 CHANCE = math.sqrt(-2 * math.log(0.05))
 
-LEAST_SEEN = "least_ratio_empirical"
-LEAST = ("lam_opt", "least_ratio", LEAST_SEEN)
+LEAST = ("lam_opt", "least_ratio", "least_ratio_empirical")
 RISK_METRICS = (
     "oracle",
     "mean_h",
@@ -224,7 +223,7 @@ def draw_risk(axes: "Axes", curves: Mapping[str, Sequence[float]], oracle: float
     """
     lams = curves["lams"]
     for label, name, colour in (("SSL", "ssl", SSL), ("debiased", "debiased", DEBIASED)):
-        mean, low, high = (curves[key] for key in _bands(name))
+        mean, low, high = (curves[f"{name}_{what}"] for what in ("mean", "low", "high"))
         axes.fill_between(lams, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.plot(lams, mean, color=colour, label=label)
     axes.axhline(oracle, color=ORACLE, linestyle="--", label="oracle")
@@ -254,10 +253,6 @@ def draw_variance_ratio(
     axes.set(xlabel="λ", ylabel=f"variance of the {of}, relative")
     axes.set_ylim(0, 1.05 * np.nanmax(heights))  # a ratio is missing where nothing varies
     axes.legend()
-
-
-def _bands(name: str) -> tuple[str, str, str]:
-    return f"{name}_mean", f"{name}_low", f"{name}_high"
 
 
 def curve_findings(record: Record, splits: int) -> Iterator[Finding]:
@@ -300,9 +295,7 @@ def _variance(record: Record, splits: int) -> Finding:
     But only the splits are a measurement: if they are on the other side of the complete case, the
     theorem's number alone is not evidence.
     """
-    lam, exact, seen = (
-        number(record.metrics[name]) for name in ("lam_opt", "least_ratio", LEAST_SEEN)
-    )
+    lam, exact, seen = (number(record.metrics[name]) for name in LEAST)
     if lam == 0 and set(record.arrays["ratio_theory"]) == {1.0}:
         text = "H is the same for all these rows: the variance equals the complete case's at all λ."
         return Finding("open", text)

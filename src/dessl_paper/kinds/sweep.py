@@ -76,7 +76,7 @@ def tables(results: Results) -> list[Table]:
             ]
             for metric in results.metrics:
                 found += _complete_case_table(results, block, metric, (usual, debiased))
-    return [table.without_empty_columns(NONE) for table in found]
+    return [table.without_empty_columns() for table in found]
 
 
 def _level_table(results: Results, block: Block, metric: str, usual: str, debiased: str) -> Table:

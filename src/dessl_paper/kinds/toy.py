@@ -172,7 +172,7 @@ def _table(results: Results, block: Block) -> Table:
             cells += [theirs, off]
         rows.append((name, *cells))
     caption = f"{data_title(results, block)}: every method"
-    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns(NONE)
+    return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns()
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:  # noqa: ARG001 (one split)

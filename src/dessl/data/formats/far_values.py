@@ -49,7 +49,7 @@ def far_value(values: NDArray[np.float64]) -> Far | None:
     return None
 
 
-def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) -> None:
+def warn_of_far_values(table: Table, found: dict[str, Far]) -> None:
     """Warn about the far values of columns, by their names."""
     repeated = {name: far for name, far in found.items() if far.cells > 1}
     marks = list(dict.fromkeys(f"{far.value:g}" for far in repeated.values()))
@@ -62,7 +62,7 @@ def warn_of_far_values(table: Table, found: dict[str, Far], *, stacklevel: int) 
         f"{table.source}: numbers far from all others: {few(texts, most=3)}. "
         f"{table.advice.far_marks(marks)}",
         UserWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=4,
     )
 
 

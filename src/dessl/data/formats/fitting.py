@@ -176,7 +176,7 @@ def encoded_table(
     table: Table, encoding: TableEncoding, *, labels: bool = True, max_bytes: int = MAX_BYTES
 ) -> RawData:
     """A table's features and labels under an encoding; without labels, all are missing."""
-    warn_of_empty_rows(table, stacklevel=3)
+    warn_of_empty_rows(table)
     x = encoding.features(table, max_bytes=max_bytes)
     y = encoding.labels(table) if labels else np.full(len(table), -1, np.int64)
     return RawData(Part.of_arrays(x, y), encoding.class_names, feature_names=encoding.feature_names)
@@ -239,7 +239,7 @@ def fit_encoding(
             do=f"Add features to the table.{how_to_keep(left_out.values())}",
         )
     if far:
-        warn_of_far_values(table, far, stacklevel=3)
+        warn_of_far_values(table, far)
     _warn_of_groups(table, [column for column in columns if column.name not in categories])
     if left_out:
         warnings.warn(

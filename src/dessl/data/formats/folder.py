@@ -85,7 +85,7 @@ def read_image_folder(
     labelled, unlabelled = _sorted_files(folder, unlabelled, skip_others=skip_damaged)
     if skip_damaged:
         paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-        usable = set(_readable(folder, paths, max_pixels))
+        usable = _readable(folder, paths, max_pixels)
         labelled = {name: [path for path in files if path in usable]
                     for name, files in labelled.items()}  # fmt: skip
         unlabelled = [path for path in unlabelled if path in usable]
@@ -144,7 +144,7 @@ def read_new_images(
     codes = [of_place[place] for place, inside in files.items() for _ in inside]
     paths = [path for inside in files.values() for path in inside]
     if skip_damaged:
-        usable = set(_readable(folder, paths, max_pixels))
+        usable = _readable(folder, paths, max_pixels)
         codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
         paths = [path for path in paths if path in usable]
     channels, height, width = shape
@@ -162,7 +162,7 @@ def read_new_images(
     return RawData(rows, tuple(class_names), row_names=names)
 
 
-def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> list[Path]:
+def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> set[Path]:
     """The files that can be read, each decoded once; a warning names the others."""
     unusable = Unusable()
     for path in paths:
@@ -178,8 +178,7 @@ def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> list[Path
             UserWarning,
             stacklevel=3,
         )
-    damaged = set(unusable.paths)
-    return [path for path in paths if path not in damaged]
+    return set(paths).difference(unusable.paths)
 
 
 def read_images(

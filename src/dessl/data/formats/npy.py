@@ -199,7 +199,7 @@ def _side_by_side(paths: Sequence[Path], max_bytes: int) -> NDArray[np.float32]:
     check_limit(paths[0], byte_count(shape, 4), max_bytes)
     first = parts[0]
     if len(parts) == 1 and first.dtype == np.float32 and first.flags.c_contiguous:
-        _check_finite(paths[0], first, first)
+        _check_finite(paths[0], first)
         return first
     x = np.empty(shape, np.float32)
     start = 0
@@ -208,7 +208,7 @@ def _side_by_side(paths: Sequence[Path], max_bytes: int) -> NDArray[np.float32]:
         for rows in _blocks(part):
             with np.errstate(over="ignore"):  # numbers too large for float32 are found below
                 columns[rows] = part[rows]
-        _check_finite(path, columns, part)
+        _check_finite(path, columns)
         start += part.shape[1]
     return x
 
@@ -242,16 +242,15 @@ def _check_matrix(path: Path, part: NDArray[Any]) -> None:
         )
 
 
-def _check_finite(path: Path, converted: NDArray[np.float32], part: NDArray[Any]) -> None:
+def _check_finite(path: Path, x: NDArray[np.float32]) -> None:
     """Refuse numbers that are not finite in float32, naming their rows."""
-    blocks = list(_blocks(part))
-    bad = np.concatenate([~np.isfinite(converted[rows]).all(1) for rows in blocks])
+    bad = np.concatenate([~np.isfinite(x[rows]).all(1) for rows in _blocks(x)])
     found = np.flatnonzero(bad)
     if len(found):
         raise DataError.of(
             path,
             expected="finite numbers that float32 can hold",
-            got=f"NaN, infinity or more than 3e38 in {len(found):,} of {len(part):,} rows: "
+            got=f"NaN, infinity or more than 3e38 in {len(found):,} of {len(x):,} rows: "
             f"{few([str(row) for row in found])}",
             do="Correct these rows, counted from 0, or leave them out, with their labels.",
         )

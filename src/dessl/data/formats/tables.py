@@ -136,13 +136,8 @@ def arrow_table(
     )
 
 
-def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
-    """Warn about rows that are empty in every column.
-
-    Args:
-        table: The table.
-        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
-    """
+def warn_of_empty_rows(table: Table) -> None:
+    """Warn about rows that are empty in every column."""
     empty = np.full(len(table), len(table.columns) > 1 and not table.unread)
     for column in table.columns.values():
         if not empty.any():  # in most tables after the first column
@@ -153,7 +148,7 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
             f"{table.source}: {empty.sum()} of {len(table)} rows are empty in every column, as "
             "spreadsheets leave them below a table; they count as unlabelled rows. Delete them.",
             UserWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=4,
         )
 
 

@@ -14,7 +14,7 @@ import itertools
 import queue
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -204,7 +204,7 @@ class _Reader:
         shape = (stream.size, *stream.stored.shape)
         self._buffers = _Buffers(shape, stream.stored.dtype, pinned=stream.device.type == "cuda")
         start = _Start(stream.seed, stream.epoch, stream.position, stream.window_rows)
-        batches = _batches(stream.stored, self._buffers, start, stream.first_id)
+        batches = _batches(stream.stored, self._buffers, start, stream.first_id, self._stop)
         self._thread = threading.Thread(
             target=_fill, args=(batches, self._ready, self._stop), name="dessl-rows", daemon=True
         )
@@ -276,17 +276,20 @@ class _Buffers:
         self._free.put((buffer, copied))
 
 
-def _fill(batches: Any, ready: "queue.Queue[Any]", stop: threading.Event) -> None:
+def _fill(
+    batches: Generator[tuple[Tensor, Tensor], None, None],
+    ready: "queue.Queue[Any]",
+    stop: threading.Event,
+) -> None:
     """Put batches, or the error that ended them, into the queue."""
-    made = batches(stop)
     try:
-        for batch in made:
+        for batch in batches:
             if not _put(ready, batch, stop):
                 return
     except BaseException as error:  # noqa: BLE001 (raised again where rows are drawn)
         _put(ready, error, stop)
     finally:
-        made.close()
+        batches.close()
 
 
 def _put(ready: "queue.Queue[Any]", item: Any, stop: threading.Event) -> bool:
@@ -299,28 +302,26 @@ def _put(ready: "queue.Queue[Any]", item: Any, stop: threading.Event) -> bool:
     return False
 
 
-def _batches(stored: StoredRows, buffers: _Buffers, start: _Start, first_id: int) -> Any:
-    """Return a generator function of batches, rows and ids, from a position on."""
-
-    def made(stop: threading.Event) -> Iterator[tuple[Tensor, Tensor]]:
-        with ThreadPoolExecutor(READERS, "dessl-blocks") as pool:
-            windows = _windows(stored, pool, start)
-            x, window, order = next(windows)
-            done = 0
-            while (buffer := buffers.take(stop)) is not None:
-                (out, ids), filled = (part.numpy() for part in buffer), 0
-                while filled < len(out):
-                    if done == len(order):
-                        x, window, order = next(windows)
-                        done = 0
-                    some = order[done : done + len(out) - filled]
-                    part = slice(filled, filled + len(some))
-                    np.take(x, some, axis=0, out=out[part], mode="clip")
-                    ids[part] = window.numbers(some) + first_id
-                    filled, done = filled + len(some), done + len(some)
-                yield buffer
-
-    return made
+def _batches(
+    stored: StoredRows, buffers: _Buffers, start: _Start, first_id: int, stop: threading.Event
+) -> Generator[tuple[Tensor, Tensor], None, None]:
+    """Yield batches, rows and ids, from a position on until the stream is to end."""
+    with ThreadPoolExecutor(READERS, "dessl-blocks") as pool:
+        windows = _windows(stored, pool, start)
+        x, window, order = next(windows)
+        done = 0
+        while (buffer := buffers.take(stop)) is not None:
+            (out, ids), filled = (part.numpy() for part in buffer), 0
+            while filled < len(out):
+                if done == len(order):
+                    x, window, order = next(windows)
+                    done = 0
+                some = order[done : done + len(out) - filled]
+                part = slice(filled, filled + len(some))
+                np.take(x, some, axis=0, out=out[part], mode="clip")
+                ids[part] = window.numbers(some) + first_id
+                filled, done = filled + len(some), done + len(some)
+            yield buffer
 
 
 def _windows(

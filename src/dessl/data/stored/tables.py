@@ -135,7 +135,7 @@ class _Read(NamedTuple):
 
     def arrow_blocks(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Arrow tables, with the marks of missing cells."""
-        yield from table_blocks(
+        return table_blocks(
             self.path, columns=columns, delimiter=self.delimiter, text_encoding=self.text_encoding
         )
 
@@ -174,7 +174,8 @@ def _label_counts(read: _Read, label: str) -> Counter[str]:
                 do="Convert the column.",
             )
         texts, codes = _labels_of(table, label)
-        counts.update(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
+        rows = np.bincount(codes, minlength=len(texts)).tolist()
+        counts.update(dict(zip(texts, rows, strict=True)))
         if len(counts) > 10 * MAX_CLASSES:
             raise DataError.of(
                 path,
@@ -182,7 +183,7 @@ def _label_counts(read: _Read, label: str) -> Counter[str]:
                 got=f"more than {10 * MAX_CLASSES:,}",
                 do=NO_CLASSES,
             )
-    return Counter({text: int(count) for text, count in counts.items()})
+    return counts
 
 
 def _without_label(table: Table, label: str, missing: Collection[str]) -> NDArray[np.bool_]:

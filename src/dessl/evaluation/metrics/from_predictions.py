@@ -38,8 +38,8 @@ def metrics_from_probabilities(
     >>> metrics.balanced_accuracy
     0.75
     """
-    scores = checked_probabilities(probabilities)
-    return _exact(probabilities, y, "probabilities", scores, 0.0, bins)
+    values = checked_probabilities(probabilities)
+    return _exact(values, y, "probabilities", values, 0.0, bins)
 
 
 def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
@@ -64,7 +64,7 @@ def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> M
             UserWarning,
             stacklevel=2,
         )
-    return metrics_of_outputs(logits, y, bins=bins)
+    return _exact(values, y, "logits", log_odds(values), ROUNDING, bins)
 
 
 def metrics_of_outputs(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
@@ -73,23 +73,23 @@ def metrics_of_outputs(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Me
     >>> metrics_of_outputs(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), [0, 0]).accuracy
     0.5
     """
-    scores = log_odds(checked_logits(logits))
-    return _exact(logits, y, "logits", scores, ROUNDING, bins)
+    values = checked_logits(logits)
+    return _exact(values, y, "logits", log_odds(values), ROUNDING, bins)
 
 
 def _exact(
-    predictions: ArrayLike,
+    values: Tensor,
     y: ArrayLike,
     inputs: Literal["logits", "probabilities"],
     scores: Tensor,
     rounding: float,
     bins: int,
 ) -> Metrics:
-    """Metrics with the exact AUC, since all scores (n, classes) are in memory."""
-    rows, classes = scores.shape
-    labels = checked_labels(y, rows=rows, classes=classes, device=scores.device)
+    """Metrics of checked predictions with the exact AUC, since all scores are in memory."""
+    rows, classes = values.shape
+    labels = checked_labels(y, rows=rows, classes=classes, device=values.device)
     streaming = StreamingMetrics(classes, inputs=inputs, bins=bins, auc_bins=None)
-    streaming.update(predictions, labels)
+    streaming.add_checked(values, labels)
     auc = macro_auc(class_auc(scores, labels, rounding=rounding))
     return dataclasses.replace(streaming.compute(), auc=auc, auc_error=0.0)
 

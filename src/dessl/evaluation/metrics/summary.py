@@ -1,6 +1,7 @@
 """Metrics: all the metrics of one model's predictions on one labelled set, in batches or not."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -171,18 +172,28 @@ class StreamingMetrics:
                 "predictions and y must have the same number of rows, at least one; "
                 f"got shapes {tuple(values.shape)} and {tuple(labels.shape)}."
             )
-        step = max(1, CELLS_AT_ONCE // self.classes)
-        for first in range(0, values.shape[0], step):
-            self._update(values[first : first + step], labels[first : first + step])
-
-    def _update(self, predictions: ArrayLike, y: ArrayLike) -> None:
         checked = checked_logits if self.inputs == "logits" else checked_probabilities
-        values = checked(predictions)
-        if values.shape[1] != self.classes:
-            raise ValueError(
-                f"predictions must have shape (n, {self.classes}); got {tuple(values.shape)}."
+        for some in self._blocks(len(values)):
+            own = checked(values[some])
+            if own.shape[1] != self.classes:
+                raise ValueError(
+                    f"predictions must have shape (n, {self.classes}); got {tuple(own.shape)}."
+                )
+            known = checked_labels(
+                labels[some], rows=len(own), classes=self.classes, device=own.device
             )
-        labels = checked_labels(y, rows=len(values), classes=self.classes, device=values.device)
+            self._add(own, known)
+
+    def add_checked(self, values: Tensor, labels: Tensor) -> None:
+        """Add predictions (n, classes) and labels (n,) as the checks of ``update`` return them."""
+        for some in self._blocks(len(values)):
+            self._add(values[some], labels[some])
+
+    def _blocks(self, n: int) -> Iterator[slice]:
+        step = max(1, CELLS_AT_ONCE // self.classes)
+        return (slice(first, first + step) for first in range(0, n, step))
+
+    def _add(self, values: Tensor, labels: Tensor) -> None:
         predicted = values.argmax(dim=1)
         log_p = torch.log_softmax(values, dim=1) if self.inputs == "logits" else None
         p = values if log_p is None else log_p.exp()

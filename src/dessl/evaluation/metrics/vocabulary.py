@@ -22,26 +22,40 @@ class Metric:
         heading: Its name as a row, column or axis label.
         percent: Whether it is a share, shown in percent.
         higher_is_better: Whether higher values are better.
-        unit: The factor for display.
-        range: The minimum and maximum possible value, in the unit shown.
-        decimals: Decimals shown.
     """
 
     words: str
     heading: str
     percent: bool
     higher_is_better: bool
-    unit: float
-    range: tuple[float, float]
-    decimals: int
+
+    @property
+    def unit(self) -> float:
+        """The factor for display."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def highest(self) -> float:
+        """The largest possible value; the smallest is 0."""
+        return 1.0 if self.percent else math.inf
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and largest possible value, in the unit shown."""
+        return 0.0, self.unit * self.highest
+
+    @property
+    def decimals(self) -> int:
+        """Decimals shown."""
+        return 1 if self.percent else 3
 
 
 def _share(words: str, heading: str | None = None, *, higher: bool = True) -> Metric:
-    return Metric(words, heading or words, True, higher, 100.0, (0.0, 100.0), 1)
+    return Metric(words, heading or words, True, higher)
 
 
 def _loss(words: str) -> Metric:
-    return Metric(words, words, False, False, 1.0, (0.0, math.inf), 3)
+    return Metric(words, words, False, False)
 
 
 METRICS: dict[str, Metric] = {
