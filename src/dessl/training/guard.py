@@ -98,6 +98,21 @@ and compute no logits for L under torch.no_grad().
         )
 
 
+def check_loss(loss: Tensor) -> None:
+    """Refuse an L without a gradient: H alone would train the model.
+
+    >>> check_loss(torch.ones(()))
+    Traceback (most recent call last):
+    ValueError: loss must have a gradient, or labels cannot train the model. Compute it from the \
+logits without .detach(), torch.no_grad() or argmax.
+    """
+    if not loss.requires_grad:
+        raise ValueError(
+            "loss must have a gradient, or labels cannot train the model. Compute it from the "
+            "logits without .detach(), torch.no_grad() or argmax."
+        )
+
+
 def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
     """Explain an error of a forward pass if the model needs rows of another type.
 

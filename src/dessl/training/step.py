@@ -21,6 +21,7 @@ from dessl.training.guard import (
     check_classes,
     check_dtype,
     check_gradient,
+    check_loss,
     not_finite,
     without_gradient,
 )
@@ -139,6 +140,7 @@ class Step:
             if values := not_finite(scores, len(y)):
                 raise NotFiniteError(values) from error
             raise
+        check_loss(risk.loss)
         self.optimiser.zero_grad()
         risk.value.backward()
         norm = self.optimiser.gradient_norm()
