@@ -27,7 +27,7 @@ from dessl.training.guard import (
 from dessl.training.identity import data_identity, parts_identity
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
-from dessl.training.model_state import load_state_into, state_of
+from dessl.training.model_state import begin_training, load_state_into, state_of
 from dessl.training.online import last_layer_gradients, next_lams
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first
@@ -80,7 +80,7 @@ class Run(Trainable):
         self.plan, self.data, self.transform = plan, data, transform
         self.is_sharded = is_sharded(model)
         surrogate.restart_draws()
-        model.to(data.device).train()
+        begin_training(model.to(data.device))
         if data.device.type == "cuda" and data.x.ndim == 4 and not is_wrapped(model):
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         try:
