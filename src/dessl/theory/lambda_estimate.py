@@ -187,5 +187,6 @@ def _labelled_and_unlabelled(
             "Use lam=0 (the complete case) or a fixed λ."
         )
     precision = precision_of(h_labelled, h_unlabelled)
-    h_l, h_u = settled(torch.cat([h_l, h_u]), precision).split([len(h_l), len(h_u)])
+    h = settled(torch.cat([h_l, h_u]), precision)
+    h_l, h_u = h[: len(loss_)], h[len(loss_) :]
     return settled(loss_, precision_of(loss)), settled(h_l, precision), h_u

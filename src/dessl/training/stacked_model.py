@@ -17,7 +17,7 @@ from dessl.data import SemiData
 from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.surrogates.base import Rows, Scores, Surrogate, checked_scores
 from dessl.surrogates.state import device_of
-from dessl.training.guard import check_classes
+from dessl.training.guard import check_classes, check_dtype
 from dessl.training.model_state import (
     begin_training,
     check_all_in_tensors,
@@ -175,7 +175,11 @@ def check_stackable(
     both = Rows(data.x[: 2 * n], data.ids[: 2 * n])
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
-        found = surrogate(lambda x: CONFIDENT * together(x), both)
+        try:
+            found = surrogate(lambda x: CONFIDENT * together(x), both)
+        except RuntimeError as error:
+            check_dtype(models[0].parameters(), both.x, error)
+            raise
         h, logits = checked_scores(type(surrogate).__name__, found, len(both.x))
         check_classes(logits, data.n_classes)
         for number, model in enumerate(pair):

@@ -129,7 +129,7 @@ class Step:
         try:
             scores = self._score(batch)
         except RuntimeError as error:
-            check_dtype(self.model, batch.x, error)
+            check_dtype(self.model.parameters(), batch.x, error)
             raise
         check_classes(scores.logits, self.data.n_classes)
         check_gradient(scores.logits)
