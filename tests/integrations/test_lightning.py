@@ -18,6 +18,7 @@ from dessl import SemiData, TrainPlan, train
 from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import objective
+from dessl.schedules import schedule_from
 from dessl.surrogates import (
     Entropy,
     FixMatch,
@@ -567,9 +568,15 @@ def test_manual_optimisation_moves_the_surrogate_too(
                     optimiser.zero_grad()
             return risk
 
-    term = Noting()
-    module = ByHand(MLP(2, 2), term, lam=0.5)
+        def _lam_at(self, step: int) -> float:
+            lams.append(super()._lam_at(step))
+            return lams[-1]
+
+    term, lams = Noting(), list[float]()
+    module = ByHand(MLP(2, 2), term, lam=0.5, ramp="linear_ramp")
     fit(tmp_path, module, data, epochs=2)  # of two batches
+    ramp = schedule_from("linear_ramp")
+    assert lams == [0.5 * ramp(batch // accumulated, 4) for batch in range(4)]
     one, two, three, four = term.passes
     assert term.steps == (
         [one, two, three, four] if accumulated == 1 else [one + two, three + four]

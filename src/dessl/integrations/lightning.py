@@ -17,12 +17,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.functional import cross_entropy, log_probabilities
-from dessl.integrations.lightning_batches import (
-    mean_of_ranks,
-    nonnegative,
-    risk_options,
-    two_parts,
-)
+from dessl.integrations.lightning_batches import mean_of_ranks, nonnegative, risk_options, two_parts
 from dessl.objective import RiskKind
 from dessl.risk import RISKS, Bound, On, Risk
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_from
@@ -221,7 +216,7 @@ class DeSSLModule(lightning.LightningModule):
         ``batch["unlabelled"]`` is (x, ids), with propensities or ``on="all"`` (x, ids, weights).
         """
         labelled, others = two_parts(batch, self.risk)
-        y, lam = labelled.y, self._lam_at(self._trainer.global_step if self._trainer else 0)
+        y, lam = labelled.y, self._lam_at(self._steps_done() if self._trainer else 0)
         rows = Rows(torch.cat([labelled.x, others.x]), torch.cat([labelled.ids, others.ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         if self._sizes:
@@ -273,6 +268,11 @@ class DeSSLModule(lightning.LightningModule):
                 "max_epochs to the Trainer."
             )
         return int(steps)
+
+    def _steps_done(self) -> int:
+        """Steps so far; by hand, Lightning counts each of several optimisers."""
+        by_hand = not self.automatic_optimization
+        return self.trainer.global_step // (max(1, len(self.trainer.optimizers)) if by_hand else 1)
 
     def _lam_at(self, step: int) -> float:
         """λ of a step, the first being 0."""
