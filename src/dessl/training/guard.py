@@ -1,7 +1,7 @@
 """The divergence guard: detect divergence, and explain it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -246,6 +246,21 @@ def no_effect(h: Tensor | None, lam: float, plan: TrainPlan, surrogate: Surrogat
         f"H of {type(surrogate).__name__} has no gradient, so λ = {lam:g} has no effect and the "
         "model is trained on labelled rows alone. Compute H from the model's logits without "
         ".detach(), torch.no_grad() or argmax; detach targets only."
+    )
+
+
+def not_resumed(names: Sequence[str]) -> str:
+    """Return a warning if a resumed run starts with attributes that had changed, else nothing.
+
+    Args:
+        names: The attributes, such as ``"Own.count"``.
+    """
+    if not names:
+        return ""
+    return (
+        f"this resumed run is not the uninterrupted one: {', '.join(names)} had changed, but "
+        "checkpoints do not contain plain attributes, so they start anew. Keep the state of a "
+        "term in buffers (register_buffer), or return it from get_extra_state."
     )
 
 
