@@ -97,7 +97,8 @@ def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
     # Not amax: its gradient searches for the maximum's value among numbers that a compiler may have
     # recomputed, and is NaN if rounding hides it; max stores the index.
     log_p = log_probabilities(logits).max(-1).values
-    return torch.where(log_p.exp() >= _threshold(threshold), -log_p, 0.0)
+    # NaN is below no threshold: it is not masked, but reported by the risk.
+    return torch.where(log_p.exp() < _threshold(threshold), 0.0, -log_p)
 
 
 def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:

@@ -66,12 +66,20 @@ def objective(
     check_options(risk, **given)
     n_labelled = _labelled_rows(scores, y)
     labelled = scores.logits[:, :n_labelled]
-    losses = sum(loss(view, y) for view in labelled) / len(labelled)
-    if not isinstance(losses, Tensor):
-        raise TypeError("loss must return a tensor with one value for each labelled row.")
+    losses = sum(_floats(loss(view, y)) for view in labelled) / len(labelled)
     given["weights_unlabelled"] = weights_unlabelled if kind.unlabelled else None
     options = {name: value for name, value in given.items() if value is not None}
     return kind.function(losses, scores.h[:n_labelled], scores.h[n_labelled:], lam, **options)
+
+
+def _floats(losses: object) -> Tensor:
+    """Refuse an L that is no tensor of floats: a mean of 0/1 errors would look like a loss."""
+    if not isinstance(losses, Tensor) or not losses.is_floating_point():
+        got = losses.dtype if isinstance(losses, Tensor) else type(losses).__name__
+        raise TypeError(
+            f"loss must return a tensor of floats, with one value for each labelled row; got {got}."
+        )
+    return losses
 
 
 def _labelled_rows(scores: Scores, y: Tensor) -> int:

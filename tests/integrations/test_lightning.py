@@ -18,6 +18,7 @@ from dessl import SemiData, TrainPlan, train
 from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import objective
+from dessl.schedules import schedule_from
 from dessl.surrogates import (
     Entropy,
     FixMatch,
@@ -543,3 +544,40 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(blocks) == 2
     with quiet():
         exec("\n".join(blocks), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_manual_optimisation_moves_the_surrogate_too(
+    tmp_path: Path, data: SemiData, accumulated: int
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    class ByHand(DeSSLModule):
+        automatic_optimization = False
+
+        def configure_optimizers(self) -> list[torch.optim.Optimizer]:  # type: ignore[override]
+            halves = list(self.model.parameters())
+            return [torch.optim.SGD(halves[:2], lr=0.1), torch.optim.SGD(halves[2:], lr=0.1)]
+
+        def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
+            risk = super().training_step(batch, batch_idx)
+            self.manual_backward(risk / accumulated)
+            if (batch_idx + 1) % accumulated == 0:
+                for optimiser in self.optimizers():
+                    optimiser.step()
+                    optimiser.zero_grad()
+            return risk
+
+        def _lam_at(self, step: int) -> float:
+            lams.append(super()._lam_at(step))
+            return lams[-1]
+
+    term, lams = Noting(), list[float]()
+    module = ByHand(MLP(2, 2), term, lam=0.5, ramp="linear_ramp")
+    fit(tmp_path, module, data, epochs=2)  # of two batches
+    ramp = schedule_from("linear_ramp")
+    assert lams == [0.5 * ramp(batch // accumulated, 4) for batch in range(4)]
+    one, two, three, four = term.passes
+    assert term.steps == (
+        [one, two, three, four] if accumulated == 1 else [one + two, three + four]
+    )

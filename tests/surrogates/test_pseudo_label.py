@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dessl.functional import renyi_entropy
-from dessl.surrogates import PseudoLabel, Rows
+from dessl.objective import objective
+from dessl.surrogates import PseudoLabel, Rows, Scores
 
 LOGITS = 3 * torch.randn(40, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
@@ -96,3 +97,15 @@ def test_the_debiased_risk_is_bounded_for_every_lambda(scale: float, temperature
 def test_a_temperature_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"temperature must lie in \[0, 1\); got 1"):
         PseudoLabel(temperature=1.0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_logit_that_is_not_finite_is_not_masked(bad: float, temperature: float) -> None:
+    """Masked, H was 0 and the risk finite, with a gradient of NaN."""
+    logits = torch.tensor([[3.0, 0.0], [bad, 0.0]])
+    term = PseudoLabel(0.5, temperature=temperature)
+    h, seen = term(lambda x: x, Rows(logits, torch.arange(2)))
+    assert h.isnan().tolist() == [False, True]
+    with pytest.raises(ValueError, match="h_unlabelled must be finite"):
+        objective(Scores(h, seen), torch.tensor([0]))

@@ -183,3 +183,28 @@ def test_compiled_it_gives_small_probabilities_back_too() -> None:
         found.append((log_p.detach(), logits.grad))
     for eager, compiled in zip(*found, strict=True):
         torch.testing.assert_close(compiled, eager)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e9, 1e30])
+def test_logits_of_any_size(size: float) -> None:
+    """From 1e9 on, flooring by a difference rounded every probability to 1."""
+    logits = torch.tensor([[size, 0.0, -size]], requires_grad=True)
+    got = smoothed(logits, EPSILON)
+    expected = torch.tensor([mixed([1.0, 0.0, 0.0], EPSILON)])
+    torch.testing.assert_close(got.softmax(-1), expected)
+    found = unsmoothed(got, EPSILON)
+    torch.testing.assert_close(found, torch.tensor([[0.0, FLOOR, FLOOR]]), rtol=1e-5, atol=1e-5)
+    (gradient,) = torch.autograd.grad(found[0, 1], logits)  # of log p(1): e₁ − p
+    torch.testing.assert_close(gradient, torch.tensor([[-1.0, 1.0, 0.0]]))
+
+
+def test_an_excluded_class_has_no_nan() -> None:
+    logits = torch.tensor([[1.0, 0.0, -math.inf]], requires_grad=True)
+    surrogate = Smooth(Teacher([[0.2, 0.8, 0.0]]), epsilon=EPSILON)
+    scores = surrogate(lambda x: x, Rows(logits, torch.tensor([0])))
+    assert scores.h.isfinite().all()
+    loss = cross_entropy(scores.logits[0], torch.tensor([1]))
+    torch.testing.assert_close(loss, cross_entropy(logits, torch.tensor([1])))
+    (gradient,) = torch.autograd.grad((loss + scores.h).sum(), logits)
+    assert gradient.isfinite().all()
+    assert gradient[0, 2] == 0

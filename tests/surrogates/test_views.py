@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.augment import Strong, Weak
-from dessl.surrogates import VAT, FixMatch, MixMatch, ReMixMatch, Rows, Surrogate
+from dessl.surrogates import VAT, FixMatch, MixMatch, PseudoLabel, ReMixMatch, Rows, Surrogate
 from dessl.surrogates.base import Model
 from dessl.surrogates.views import (
     NOISE,
@@ -105,3 +105,15 @@ def test_what_is_no_view_is_refused_by_name(
     expected = rf"{name} must be a view, .*; got {came}\. Pass such a function, .* Weak\(\)\."
     with pytest.raises(TypeError, match=expected):
         kind(**{name: wrong})
+
+
+@pytest.mark.parametrize("targets", ["joint", "apart"])
+@pytest.mark.parametrize(("wrong", "came"), [(None, "NoneType"), (ROWS.x.numpy(), "ndarray")])
+def test_a_view_that_returns_no_tensor_is_refused(wrong: Any, came: str, targets: Any) -> None:
+    expected = f"a view must return the rows as a tensor; it returned {came}"
+    for surrogate in (
+        FixMatch(strong=lambda *_: wrong, targets=targets),
+        PseudoLabel(view=lambda *_: wrong),
+    ):
+        with pytest.raises(TypeError, match=expected):
+            surrogate(nn.Linear(3, 3), ROWS)

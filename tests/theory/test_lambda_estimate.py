@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
+from dessl.functional import entropy
 from dessl.risk import debiased_risk
-from dessl.theory import optimal_lambda, risk_variance
+from dessl.theory import optimal_lambda, optimal_lambdas, risk_variance
 
 LOSS = [1.0, 2.0, 4.0, 3.0]
 H_L = [0.5, 1.5, 2.5, 2.0]
@@ -246,3 +247,19 @@ def test_read_only_arrays_are_read() -> None:
     frozen = np.array(LOSS)
     frozen.flags.writeable = False
     assert optimal_lambda(frozen, H_L, H_U) == optimal_lambda(LOSS, H_L, H_U)
+
+
+@pytest.mark.parametrize("slope", ["least_squares", "pooled"])
+def test_an_h_that_is_constant_up_to_rounding_says_nothing(slope: str) -> None:
+    """One prediction with its classes in another order: λ in the millions before."""
+    logits = torch.tensor([1.3, 0.2, -0.7, 0.5, 2.1])
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        turned = [logits[torch.randperm(5, generator=generator)] for _ in range(40)]
+        h = entropy(torch.stack(turned))
+        assert len(h.unique()) > 1
+        loss = torch.rand(10, generator=generator)
+        estimate = optimal_lambda(loss, h[:10], h[10:], slope=slope, shrink=None)
+        assert (estimate.lam, estimate.correlation, estimate.variance_ratio) == (0, 0, 1)
+        several = optimal_lambdas(loss, h[:10, None], h[10:, None], shrink=None, signed=True)
+        assert several.lam.tolist() == [0]

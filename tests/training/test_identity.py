@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from dessl.augment import Strong, Weak
 from dessl.functional import entropy
 from dessl.surrogates import FixMatch, FromFunction, PiModel, PseudoLabel
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.training import Event
 from dessl.training.folder import DifferentRunError
 from dessl.training.identity import parts_identity
 
@@ -159,3 +161,59 @@ def test_a_run_from_before_there_was_a_choice_of_loss_has_the_same_functions() -
     assert digest(PseudoLabel()) == before
     own = parts_identity(PseudoLabel(), nn.Linear(1, 1), loss=lambda z, y: z[:, 0] * y)
     assert own["functions_sha256"] != before
+
+
+class InBuffers(Own):
+    """Keeps the same in a buffer."""
+
+    def __init__(self, *, weights: Any) -> None:
+        super().__init__(weights=weights)
+        self.register_buffer("steps", torch.zeros(()))
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        self.steps += 1
+
+
+class CountingView:
+    """A view with a state."""
+
+    calls = 0
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        self.calls += 1
+        return x
+
+
+@pytest.mark.parametrize(
+    ("term", "named"),
+    [
+        (lambda: Moving(weights=[1.0]), "Moving.weights"),
+        (lambda: PseudoLabel(view=CountingView()), "PseudoLabel.view"),
+        (lambda: InBuffers(weights=[1.0]), None),
+    ],
+)
+def test_a_resumed_run_warns_of_state_outside_its_checkpoint(
+    term: Any, named: str | None, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(event: Event) -> None:
+        if event.step == 4:
+            raise StopError
+
+    def run(**options: Any) -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(make_model, term(), make_data(), make_plan(lam=0.5), out=tmp_path, **options)
+        said.extend(str(one.message) for one in caught if "resumed" in str(one.message))
+
+    said: list[str] = []
+    with pytest.raises(StopError):
+        run(callbacks=[stop])
+    assert not said
+    run()
+    assert len(said) == (named is not None)
+    assert named is None or f"{named} had changed, but checkpoints do not contain" in said[0]
+    run()  # of a finished run nothing is trained
+    assert len(said) == (named is not None)

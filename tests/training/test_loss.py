@@ -73,3 +73,26 @@ def test_what_is_refused(make_data: Any, make_plan: Any) -> None:
         train(linear(), "entropy", make_data(), make_plan(online=True), loss=smoothed(0.1))
     with pytest.raises(ValueError, match="reduction='none'"):
         train(linear(), "entropy", make_data(), make_plan(), loss=F.cross_entropy)
+
+
+def detached(z: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(z, y, reduction="none").detach()
+
+
+def test_a_loss_without_a_gradient_is_refused(make_data: Any, make_plan: Any) -> None:
+    with pytest.raises(ValueError, match="loss must have a gradient"):
+        train(linear(), "entropy", make_data(), make_plan(), loss=detached, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("loss", "got"),
+    [(lambda z, y: z.argmax(-1) != y, "torch.bool"), (lambda *_: 0.5, "float")],
+)
+def test_errors_counted_are_no_loss(loss: Any, got: str, make_data: Any, make_plan: Any) -> None:
+    with pytest.raises(TypeError, match=rf"loss must return a tensor of floats.*got {got}"):
+        train(linear(), "entropy", make_data(), make_plan(), loss=loss, progress=False)
+
+
+def test_a_name_is_no_loss(make_data: Any, make_plan: Any) -> None:
+    with pytest.raises(TypeError, match=r"loss must be a function .* got 'cross_entropy'"):
+        train(linear(), "entropy", make_data(), make_plan(), loss="cross_entropy", progress=False)

@@ -11,7 +11,7 @@ from dessl.data import LabelDraw
 from dessl.evaluation import evaluate
 from dessl.surrogates import Entropy, MeanTeacher, Surrogate, as_is
 from dessl.training import Event, PopulationRun, train, train_population
-from dessl.training.model_state import load_state_into, state_of
+from dessl.training.model_state import begin_training, load_state_into, state_of
 
 
 class StopError(Exception):
@@ -128,3 +128,39 @@ def test_layers_without_a_shape_are_refused(
         train(model, Entropy(), data, plan)
     model(data.x[:1])
     assert train(model, Entropy(), data, plan).steps == 12
+
+
+class Normed(nn.Module):
+    """A model whose BatchNorm is frozen, as in fine-tuning."""
+
+    def __init__(self, *, frozen: bool) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)
+        self.norm.train(not frozen)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.last(self.norm(self.first(x)).relu())
+        return logits
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_frozen_norms_keep_their_statistics(
+    frozen: bool, alone: bool, make_data: Any, make_plan: Any
+) -> None:
+    data, plan = make_data(), make_plan(steps=6, evaluate_every=2, lam=0.5)
+    if alone:
+        model = train(Normed(frozen=frozen), "entropy", data, plan, progress=False).model
+    else:
+        draw = LabelDraw(data.labelled_rows, data.validation_rows, data.unlabelled_rows)
+        runs = [PopulationRun(seed, draw, 0.5, "debiased") for seed in (0, 1)]
+        found = train_population(lambda: Normed(frozen=frozen), "entropy", data, runs, plan)
+        model = found[1].model
+    assert isinstance(model, Normed)
+    assert bool(model.norm.running_mean.any()) is not frozen
+    assert not model.training
+
+
+def test_a_backbone_loaded_in_evaluation_mode_is_trained() -> None:
+    model = nn.Sequential(Normed(frozen=False).eval(), nn.Linear(2, 2))
+    assert all(module.training for module in begin_training(model).modules())

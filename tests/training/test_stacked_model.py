@@ -1,10 +1,13 @@
 import copy
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from dessl.data import LabelDraw
 from dessl.models import MLP, LeNet, MedCNN
+from dessl.training import PopulationRun, train_population
 from dessl.training.stacked_model import StackedModel
 
 NETWORKS = {
@@ -77,3 +80,16 @@ def test_architectures_are_not_mixed() -> None:
         StackedModel([nn.Linear(2, 3), nn.Linear(2, 4)])
     with pytest.raises(ValueError, match="at least one model; got none"):
         StackedModel([])
+
+
+def test_weights_of_another_type_are_refused_as_for_one_run(make_data: Any, make_plan: Any) -> None:
+    data = make_data()
+    draw = LabelDraw(data.labelled_rows, data.validation_rows, data.unlabelled_rows)
+    with pytest.raises(TypeError, match="the model cannot compute on float32 rows"):
+        train_population(
+            lambda: nn.Linear(4, 2).double(),
+            "entropy",
+            data,
+            [PopulationRun(0, draw, 0.5, "debiased")],
+            make_plan(),
+        )

@@ -170,3 +170,12 @@ def test_a_step_counted_without_unlabelled_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="counted as 0 rows of a kind of which this batch has"):
         WholeStep(3, 0).objective(part.scores(network()), part.y)
     WholeStep(3, 0).objective(part.scores(network()), part.y, risk="complete_case")
+
+
+def test_a_batch_of_labelled_rows_alone_is_not_to_be_skipped() -> None:
+    (part, *_) = parts(OPTIONS["debiased"])
+    scores = part.scores(network())
+    alone = type(scores)(scores.h[: len(part.y)], scores.logits[:, : len(part.y)])
+    with pytest.raises(ValueError, match="Do not skip it"):
+        WholeStep(3, 4).objective(alone, part.y)
+    WholeStep(3, 4).objective(alone, part.y, risk="complete_case")

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.evaluation.metrics.from_predictions import warn_of_probabilities
 from dessl.functional import cross_entropy, log_probabilities
-from dessl.integrations.lightning_batches import risk_options, two_parts
+from dessl.integrations.lightning_batches import mean_of_ranks, nonnegative, risk_options, two_parts
 from dessl.objective import RiskKind
 from dessl.risk import RISKS, Bound, On, Risk
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_from
@@ -125,6 +125,7 @@ class DeSSLModule(lightning.LightningModule):
         self._begun = False  # whether this fit has trained on a batch
         self._still_h: Tensor | None = None  # of the last batch, if it had no gradient
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
+        self._moved_at = 0  # step after which the surrogate was last updated
         self._totals: Totals | None = None  # of the epoch's batches, on the device
         self._steps_before = 0  # optimiser steps before them
 
@@ -199,6 +200,7 @@ class DeSSLModule(lightning.LightningModule):
     def on_train_start(self) -> None:
         """Give each process its own random views, after a checkpoint has been loaded."""
         self._count_anew()
+        self._moved_at = self.trainer.global_step
         self._begun = False
         if self._plan.ramp != CONSTANT:
             self._steps = self._steps_of_the_fit()
@@ -214,7 +216,7 @@ class DeSSLModule(lightning.LightningModule):
         ``batch["unlabelled"]`` is (x, ids), with propensities or ``on="all"`` (x, ids, weights).
         """
         labelled, others = two_parts(batch, self.risk)
-        y, lam = labelled.y, self._lam_at(self._trainer.global_step if self._trainer else 0)
+        y, lam = labelled.y, self._lam_at(self._steps_done() if self._trainer else 0)
         rows = Rows(torch.cat([labelled.x, others.x]), torch.cat([labelled.ids, others.ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         if self._sizes:
@@ -232,11 +234,11 @@ class DeSSLModule(lightning.LightningModule):
                 raise
             self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(self.trainer.global_step + 1, values) from error
-        over_all = Risk(*_mean_of_ranks(risk))
+        over_all = Risk(*mean_of_ranks(risk))
         if self._plan.bound:
             risk, over_all = (
-                _nonnegative(risk, over_all, lam),
-                _nonnegative(over_all, over_all, lam),
+                nonnegative(risk, over_all, lam),
+                nonnegative(over_all, over_all, lam),
             )
         for name, value in zip(Risk._fields, over_all, strict=True):
             self.log("risk" if name == "value" else name, value, batch_size=len(y))
@@ -267,6 +269,11 @@ class DeSSLModule(lightning.LightningModule):
             )
         return int(steps)
 
+    def _steps_done(self) -> int:
+        """Steps so far; by hand, Lightning counts each of several optimisers."""
+        by_hand = not self.automatic_optimization
+        return self.trainer.global_step // (max(1, len(self.trainer.optimizers)) if by_hand else 1)
+
     def _lam_at(self, step: int) -> float:
         """λ of a step, the first being 0."""
         return self.lam * schedule_from(self._plan.ramp)(step, self._steps)
@@ -284,8 +291,12 @@ class DeSSLModule(lightning.LightningModule):
         processes, and before any callback saves a checkpoint.
         """
         super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
+        self._move_surrogate()
+
+    def _move_surrogate(self) -> None:
         rows, scores = zip(*self._seen.values(), strict=True)
         self._seen.clear()
+        self._moved_at = self.trainer.global_step
         if not any(part.moves for part in self.surrogate.parts()):
             return
         with torch.no_grad(), self._same_draws():
@@ -313,7 +324,14 @@ class DeSSLModule(lightning.LightningModule):
         self._count_anew()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Check for divergence when a logger waits for the device anyway."""
+        """Update the surrogate after a step that was taken by hand; check for divergence.
+
+        With manual optimisation Lightning never calls :meth:`optimizer_step`. Divergence is checked
+        when a logger waits for the device anyway.
+        """
+        by_hand = not self.automatic_optimization and self._seen
+        if by_hand and self.trainer.global_step != self._moved_at:
+            self._move_surrogate()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if self.trainer.loggers and every and (batch_idx + 1) % every == 0:
             self._guard()
@@ -367,28 +385,6 @@ class DeSSLModule(lightning.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW for all parameters of the model."""
         return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
-
-
-def _mean_of_ranks(risk: Risk) -> Tensor:
-    """Return the whole step's values, shape (4,), from each process's part."""
-    values = torch.stack(risk).detach()
-    if ranks() > 1:
-        with lost_ranks():
-            distributed.all_reduce(values)
-        values /= ranks()
-    return values
-
-
-def _nonnegative(risk: Risk, over_all: Risk, lam: float) -> Risk:
-    """Return λ mean H + max(0, mean_L (L − λH)), with the maximum of the rows of all processes.
-
-    Args:
-        risk: The parts of this process's rows.
-        over_all: The parts of all rows.
-        lam: λ.
-    """
-    kept = (over_all.loss >= lam * over_all.h_labelled).to(risk.loss)
-    return risk._replace(value=lam * risk.h_unlabelled + kept * (risk.loss - lam * risk.h_labelled))
 
 
 def _of_all(batches: Sequence[Tensor]) -> Tensor:

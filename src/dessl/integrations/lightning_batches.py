@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
-from dessl.risk import RISKS, check_options
+from dessl.risk import RISKS, Risk, check_options
 from dessl.training.plan import TrainPlan
+from dessl.training.ranks import lost_ranks, ranks
 
 TWO_LOADERS = (
     'a batch must be {"labelled": (x, ids, y), "unlabelled": (x, ids)}; got '
@@ -94,6 +95,28 @@ def risk_options(
             "labelled one."
         )
     return {"risk": plan.risk, "on": plan.on, "weights_unlabelled": weights}
+
+
+def mean_of_ranks(risk: Risk) -> Tensor:
+    """Return the whole step's values, shape (4,), from each process's part."""
+    values = torch.stack(risk).detach()
+    if ranks() > 1:
+        with lost_ranks():
+            distributed.all_reduce(values)
+        values /= ranks()
+    return values
+
+
+def nonnegative(risk: Risk, over_all: Risk, lam: float) -> Risk:
+    """Return λ mean H + max(0, mean_L (L − λH)), with the maximum of the rows of all processes.
+
+    Args:
+        risk: The parts of this process's rows.
+        over_all: The parts of all rows.
+        lam: λ.
+    """
+    kept = (over_all.loss >= lam * over_all.h_labelled).to(risk.loss)
+    return risk._replace(value=lam * risk.h_unlabelled + kept * (risk.loss - lam * risk.h_labelled))
 
 
 def _check_part(name: str, part: object) -> None:

@@ -58,4 +58,4 @@ class PseudoLabel(Surrogate):
         log_p = log_probabilities(logits)
         confidence, _ = confident_labels(log_p)
         loss = -(sharpened(log_p, self.temperature) * log_p).sum(-1)
-        return Scores(torch.where(confidence >= self.threshold, loss, 0.0), logits.unsqueeze(0))
+        return Scores(torch.where(confidence < self.threshold, 0.0, loss), logits.unsqueeze(0))

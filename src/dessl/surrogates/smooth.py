@@ -101,7 +101,9 @@ def smoothed(logits: Tensor, epsilon: float) -> Tensor:
     """
     log_p = log_probabilities(logits)
     # Only the value is floored: the gradient passes, so that unsmoothed() can undo it exactly.
-    log_p = log_p + (log_p.clamp(min=FLOOR) - log_p).detach()
+    # The difference is 0, and NaN for a class that is excluded by a logit of −∞.
+    through = (log_p - log_p.detach()).nan_to_num(0.0)
+    log_p = torch.where(log_p < FLOOR, FLOOR + through, log_p)
     return torch.log1p(_scale(log_p, epsilon) * log_p.exp())
 
 

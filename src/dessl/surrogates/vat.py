@@ -102,11 +102,12 @@ class VAT(Surrogate):
             with torch.no_grad():
                 for _ in range(self.power_steps):
                     direction = torch.func.grad(total)(self.xi * _unit(direction))
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:  # the latter from torch.compile
             error.add_note(
                 "VAT differentiates the model by its input with torch.func.grad, which supports "
-                "neither a plain function around a model with BatchNorm nor activation "
-                "checkpointing. Pass the nn.Module itself, without checkpointing."
+                "neither a compiled model, nor a plain function around a model with BatchNorm, nor "
+                "activation checkpointing. Pass the nn.Module itself, without checkpointing. To "
+                "compile, compile the function that calls the surrogate, not the model."
             )
             raise
         return self.epsilon * _unit(direction)

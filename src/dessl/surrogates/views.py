@@ -103,6 +103,8 @@ def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
     <BLANKLINE>
             [[0., 0.]]])
     """
+    for view in views:
+        check_rows(view)
     n = len(views[0])
     if any(len(view) != n for view in views):
         raise ValueError(
@@ -122,6 +124,7 @@ def row_logits(model: Model, x: Tensor) -> Tensor:
     ValueError: the model's logits must have shape (2, classes), or (2, 1) for a binary model's \
 log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1).
     """
+    check_rows(x)
     logits = model(x)
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
         got = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
@@ -137,6 +140,12 @@ log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1
             "logits.unsqueeze(-1)."
         )
     return logits
+
+
+def check_rows(x: object) -> None:
+    """Refuse what a view returned instead of rows."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"a view must return the rows as a tensor; it returned {type(x).__name__}.")
 
 
 def _wrapping(output: object) -> str:

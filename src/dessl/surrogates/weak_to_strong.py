@@ -9,7 +9,14 @@ from torch import Tensor
 from dessl import _checks
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import evaluated
-from dessl.surrogates.views import checked_view, joint_logits, row_logits, strong_view, weak_view
+from dessl.surrogates.views import (
+    check_rows,
+    checked_view,
+    joint_logits,
+    row_logits,
+    strong_view,
+    weak_view,
+)
 
 Targets = Literal["joint", "apart"]
 
@@ -87,6 +94,8 @@ class WeakToStrong(Surrogate):
         if self.targets == "joint":
             logits = joint_logits(model, [weak, strong])
             return Scores(self.h(logits[0].detach(), logits[1]), logits)
+        for view in (weak, strong):
+            check_rows(view)
         if len(weak) != len(rows.x) or len(strong) != len(rows.x):
             raise ValueError(
                 f"views must have as many rows as they get, {len(rows.x)}; got {len(weak)} rows "

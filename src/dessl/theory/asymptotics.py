@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.theory.centre import centred
+from dessl.theory.centre import centred, precision_of
 
 Weights = Literal["counts", "expected"]
 
@@ -81,7 +81,7 @@ def asymptotic_covariance(
     moment_h = (centred_h.T @ centred_h if weights == "counts" else g_h.T @ g_h) / m
 
     # At θ* the mean of ∇L is zero; centring removes the remainder in a finite sample.
-    inverse = _inverse(curvature, rounding=_rounding(hessian))
+    inverse = _inverse(curvature, rounding=precision_of(hessian))
     complete = inverse @ (centred_loss.T @ centred_loss / (m * pi)) @ inverse
     spread = inverse @ (moment_h / (pi * (1 - pi))) @ inverse
     shared = inverse @ ((cross + cross.T) / pi) @ inverse
@@ -107,10 +107,3 @@ def _inverse(hessian: Tensor, *, rounding: float) -> Tensor:
         )
     inverse: Tensor = torch.linalg.inv(hessian)
     return inverse
-
-
-def _rounding(hessian: ArrayLike) -> float:
-    """Return the relative precision of the Hessian's dtype."""
-    if isinstance(hessian, Tensor) and hessian.is_floating_point():
-        return torch.finfo(hessian.dtype).eps
-    return torch.finfo(torch.float64).eps

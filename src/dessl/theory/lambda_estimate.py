@@ -16,7 +16,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
-from dessl.theory.centre import centred
+from dessl.theory.centre import centred, precision_of, settled
 from dessl.theory.variance import coefficients, correlation
 
 Slope = Literal["least_squares", "pooled"]
@@ -186,4 +186,7 @@ def _labelled_and_unlabelled(
             f"a slope with its error needs at least 3 labelled rows; got {len(loss_)}. "
             "Use lam=0 (the complete case) or a fixed λ."
         )
-    return loss_, h_l, h_u
+    precision = precision_of(h_labelled, h_unlabelled)
+    h = settled(torch.cat([h_l, h_u]), precision)
+    h_l, h_u = h[: len(loss_)], h[len(loss_) :]
+    return settled(loss_, precision_of(loss)), settled(h_l, precision), h_u

@@ -21,7 +21,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
-from dessl.theory.centre import centred
+from dessl.theory.centre import centred, precision_of, settled
 from dessl.theory.lambda_estimate import ONE_SIDED_95, Shrink
 from dessl.theory.variance import Coefficients, coefficients
 
@@ -252,7 +252,7 @@ def _checked(
             f"{h_l.shape[1]} and {h_u.shape[1]} columns."
         )
     _check_rows(len(loss_), h_l.shape[1])
-    return loss_, h_l, h_u
+    return settled(loss_, precision_of(loss)), settled(h_l, precision_of(h_labelled)), h_u
 
 
 def _check_rows(n: int, terms: int) -> None:

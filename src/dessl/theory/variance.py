@@ -16,9 +16,8 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
-from dessl.theory.centre import centred
+from dessl.theory.centre import centred, precision_of, settled
 
-ROUNDING = 1e-14  # relative size of rounding errors
 Population = Literal["infinite", "finite"]
 Lambda = TypeVar("Lambda", float, Tensor, NDArray[np.float64])
 
@@ -176,15 +175,13 @@ def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
     loss_ = _checks.float64("loss", loss, ndim=1)
     h_ = _checks.float64("h_labelled", h_labelled, ndim=1)
     _checks.same_length("loss", loss_, "h_labelled", h_)
-    if _constant(loss_) or _constant(h_):
+    loss_ = centred(settled(loss_, precision_of(loss)))
+    h_ = centred(settled(h_, precision_of(h_labelled)))
+    if not loss_.any() or not h_.any():
         return 0.0
     # Scaled to one: the H of a very confident model, 1e-200 and less, has squares that underflow.
-    loss_, h_ = (rows / rows.abs().max() for rows in (centred(loss_), centred(h_)))
+    loss_, h_ = (rows / rows.abs().max() for rows in (loss_, h_))
     return max(-1.0, min(1.0, float(loss_ @ h_) / float(loss_.norm() * h_.norm())))
-
-
-def _constant(values: Tensor) -> bool:
-    return float(values.max() - values.min()) <= ROUNDING * float(values.abs().max())
 
 
 def _check_moments(variance_loss: float, variance_h: float, covariance: float) -> None:

@@ -1,11 +1,12 @@
 """The divergence guard: detect divergence, and explain it."""
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
@@ -98,13 +99,28 @@ and compute no logits for L under torch.no_grad().
         )
 
 
-def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
+def check_loss(loss: Tensor) -> None:
+    """Refuse an L without a gradient: H alone would train the model.
+
+    >>> check_loss(torch.ones(()))
+    Traceback (most recent call last):
+    ValueError: loss must have a gradient, or labels cannot train the model. Compute it from the \
+logits without .detach(), torch.no_grad() or argmax.
+    """
+    if not loss.requires_grad:
+        raise ValueError(
+            "loss must have a gradient, or labels cannot train the model. Compute it from the "
+            "logits without .detach(), torch.no_grad() or argmax."
+        )
+
+
+def check_dtype(weights: Iterable[Tensor], x: Tensor, error: RuntimeError) -> None:
     """Explain an error of a forward pass if the model needs rows of another type.
 
     Weights may have another floating type, and embeddings look up whole numbers.
 
-    >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
-    >>> check_dtype(model, torch.ones(1, 1), error)
+    >>> weights, error = [torch.zeros(1).double()], RuntimeError("must have the same dtype")
+    >>> check_dtype(weights, torch.ones(1, 1), error)
     Traceback (most recent call last):
     TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
 model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
@@ -116,7 +132,7 @@ model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
             f"{_type_name(x.dtype)}. Call x.long() in its forward."
         ) from error
     seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
-    dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    dtypes = {weight.dtype for weight in weights if weight.is_floating_point()}
     other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
     if other and "type" in said:
         raise TypeError(
@@ -230,6 +246,21 @@ def no_effect(h: Tensor | None, lam: float, plan: TrainPlan, surrogate: Surrogat
         f"H of {type(surrogate).__name__} has no gradient, so λ = {lam:g} has no effect and the "
         "model is trained on labelled rows alone. Compute H from the model's logits without "
         ".detach(), torch.no_grad() or argmax; detach targets only."
+    )
+
+
+def not_resumed(names: Sequence[str]) -> str:
+    """Return a warning if a resumed run starts with attributes that had changed, else nothing.
+
+    Args:
+        names: The attributes, such as ``"Own.count"``.
+    """
+    if not names:
+        return ""
+    return (
+        f"this resumed run is not the uninterrupted one: {', '.join(names)} had changed, but "
+        "checkpoints do not contain plain attributes, so they start anew. Keep the state of a "
+        "term in buffers (register_buffer), or return it from get_extra_state."
     )
 
 

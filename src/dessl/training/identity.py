@@ -29,6 +29,7 @@ from dessl.training.sharded import is_wrapped
 
 DEEPEST = 6  # levels of captured values
 MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
+NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator"}
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
 
 
@@ -69,6 +70,26 @@ def parts_identity(
         "dessl": __version__,
         "format": FORMAT,
     }
+
+
+def plain_attributes(surrogate: Surrogate) -> dict[str, str]:
+    """Return a text of each attribute that ``state_dict`` leaves out, by the term's name and its.
+
+    Of dessl's own terms, only of functions and views that they were given.
+
+    >>> from dessl.surrogates import Entropy
+    >>> sorted(plain_attributes(Entropy()))
+    ['Entropy.view']
+    """
+    found = {}
+    for part in surrogate.parts():
+        if type(part).get_extra_state is not Surrogate.get_extra_state:  # it saves its own
+            continue
+        ours = type(part).__module__.startswith("dessl.")
+        for name, value in vars(part).items():
+            if name not in NOT_PLAIN and (callable(value) or not ours):
+                found[f"{type(part).__name__}.{name}"] = _text_of(value, DEEPEST)
+    return found
 
 
 def sha256_of(*tensors: Tensor) -> str:

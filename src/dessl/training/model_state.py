@@ -8,6 +8,8 @@ from torch.nn.parameter import is_lazy
 
 from dessl.training.sharded import like
 
+NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers by name, shared ones once.
@@ -67,3 +69,23 @@ def check_all_in_tensors(model: nn.Module) -> None:
                 "(get_extra_state), which is not saved, selected or averaged. Keep it in buffers, "
                 "or use dessl.train without out and with select='last' and ema=0."
             )
+
+
+def begin_training(model: nn.Module) -> nn.Module:
+    """Switch to training mode, except normalisation layers that are frozen, and return the model.
+
+    They are taken for frozen if they alone are in evaluation mode: their running statistics then
+    must not change. A backbone that was loaded in evaluation mode as a whole is trained as usual.
+
+    >>> model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2).eval())
+    >>> [layer.training for layer in begin_training(model)]
+    [True, False]
+    >>> [layer.training for layer in begin_training(model.eval())]
+    [True, True]
+    """
+    still = [module for module in model.modules() if not module.training]
+    model.train()
+    if all(isinstance(layer, NORMS) for layer in still):
+        for layer in still:
+            layer.eval()
+    return model

@@ -28,6 +28,7 @@ from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.identity import data_identity
 from dessl.training.loop import drive
 from dessl.training.member import TrainResult
+from dessl.training.model_state import begin_training
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import check_same_on_ranks, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
@@ -216,7 +217,7 @@ def built_population(
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Population:
     """Return runs of one batch shape before their first step, sorted by risk."""
-    models = [_built(factory, run.seed, data.device).train() for run in runs]
+    models = [begin_training(_built(factory, run.seed, data.device)) for run in runs]
     check_stackable(surrogate, models, data, fast=data.device.type == "cuda")
     return Population(models, surrogate, data, runs, plan, transform)
 

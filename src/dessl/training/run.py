@@ -22,12 +22,13 @@ from dessl.training.guard import (
     always_zero,
     divergence,
     no_effect,
+    not_resumed,
     past_bound,
 )
-from dessl.training.identity import data_identity, parts_identity
+from dessl.training.identity import data_identity, parts_identity, plain_attributes
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
-from dessl.training.model_state import load_state_into, state_of
+from dessl.training.model_state import begin_training, load_state_into, state_of
 from dessl.training.online import last_layer_gradients, next_lams
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first
@@ -80,7 +81,7 @@ class Run(Trainable):
         self.plan, self.data, self.transform = plan, data, transform
         self.is_sharded = is_sharded(model)
         surrogate.restart_draws()
-        model.to(data.device).train()
+        begin_training(model.to(data.device))
         if data.device.type == "cuda" and data.x.ndim == 4 and not is_wrapped(model):
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         try:
@@ -92,6 +93,8 @@ class Run(Trainable):
         if surrogate.counts_rows:
             surrogate.draws_from(drawn_ids(data))
         self._parts = parts_identity(surrogate, model, loss)
+        self._attributes = plain_attributes(surrogate)
+        self._restarted: list[str] = []  # attributes that a resumed run starts anew
         self.norms = synchronise_norms(model) if sync_batch_norm else []
         self.step = Step(model, surrogate, data, plan, loss)
         self.accelerated = Accelerated(self.step)
@@ -142,6 +145,7 @@ class Run(Trainable):
         for warning in (
             past_bound(plan.lam, plan, surrogate),
             no_effect(self.step.still_h, plan.lam, plan, surrogate),
+            not_resumed(self._restarted),
         ):
             if warning:
                 warnings.warn(warning, UserWarning, stacklevel=5)  # the caller of train
@@ -228,6 +232,10 @@ class Run(Trainable):
             same_buffers(step.model)
             state["optimiser"], weights["optimiser"] = apart_from_tensors(state["optimiser"])
             state["shards"] = {part: list(tensors) for part, tensors in weights.items()}
+        now = plain_attributes(step.surrogate).items()
+        changed = sorted(name for name, text in now if self._attributes.get(name) != text)
+        if changed := [*self._restarted, *(n for n in changed if n not in self._restarted)]:
+            state["not_saved"] = changed
         whole = state_of(step.surrogate)
         if whole.keys() - state["surrogate"].keys():  # a teacher omits some buffers
             weights["surrogate"] = whole
@@ -249,6 +257,7 @@ class Run(Trainable):
         self.batches.load_state_dict(state["streams"])
         if self.stored is not None:
             self.stored.load_state_dict(state["stored"])
+        self._restarted = [str(name) for name in state.get("not_saved", ())]
         if self.plan.online:
             self._use_lams(state["online_lams"])
 

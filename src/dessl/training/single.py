@@ -91,6 +91,11 @@ def train(
     """
     surrogate, callbacks = as_surrogate(surrogate), checked_callbacks(callbacks)
     _check(plan, data)
+    if not callable(loss):
+        raise TypeError(
+            "loss must be a function of logits (n, classes) and labels (n,), with one value for "
+            f"each row; got {_checks.quoted(loss)}."
+        )
     if plan.online:
         _check_online(data, surrogate, loss)
     _checks.number("checkpoint_seconds", checkpoint_seconds, low=0)

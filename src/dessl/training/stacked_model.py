@@ -14,10 +14,16 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from dessl import _checks
 from dessl.data import SemiData
+from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.surrogates.base import Rows, Scores, Surrogate, checked_scores
 from dessl.surrogates.state import device_of
-from dessl.training.guard import check_classes
-from dessl.training.model_state import check_all_in_tensors, check_initialised, state_of
+from dessl.training.guard import check_classes, check_dtype
+from dessl.training.model_state import (
+    begin_training,
+    check_all_in_tensors,
+    check_initialised,
+    state_of,
+)
 from dessl.training.stacked_convolution import with_mapped_convolutions
 
 State: TypeAlias = dict[str, Tensor]
@@ -51,7 +57,7 @@ class StackedModel:
         self.parameters, self.buffers = stack_module_state(list(models))
         self.size = len(models)
         template = with_mapped_convolutions(models[0]) if fast else copy.deepcopy(models[0])
-        self._template = template.to("meta").train()
+        self._template = begin_training(template.to("meta"))
         if device_of(models[0]).type == "cpu":
             for layer in self._template.modules():
                 if isinstance(layer, nn.modules.batchnorm._NormBase):
@@ -113,11 +119,8 @@ class StackedModel:
     @torch.no_grad()
     def predicted(self, x: Tensor, parameters: State | None = None) -> Tensor:
         """Logits (K, n, classes) of rows (K, n, ...), in evaluation mode; nothing is updated."""
-        self._template.eval()
-        try:
+        with evaluating(self._template):
             return vmap(self._one)(parameters or self.parameters, self.buffers, x)
-        finally:
-            self._template.train()
 
 
 def _fine_enough(layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
@@ -172,7 +175,11 @@ def check_stackable(
     both = Rows(data.x[: 2 * n], data.ids[: 2 * n])
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
-        found = surrogate(lambda x: CONFIDENT * together(x), both)
+        try:
+            found = surrogate(lambda x: CONFIDENT * together(x), both)
+        except RuntimeError as error:
+            check_dtype(models[0].parameters(), both.x, error)
+            raise
         h, logits = checked_scores(type(surrogate).__name__, found, len(both.x))
         check_classes(logits, data.n_classes)
         for number, model in enumerate(pair):

@@ -21,6 +21,7 @@ from dessl.training.guard import (
     check_classes,
     check_dtype,
     check_gradient,
+    check_loss,
     not_finite,
     without_gradient,
 )
@@ -128,7 +129,7 @@ class Step:
         try:
             scores = self._score(batch)
         except RuntimeError as error:
-            check_dtype(self.model, batch.x, error)
+            check_dtype(self.model.parameters(), batch.x, error)
             raise
         check_classes(scores.logits, self.data.n_classes)
         check_gradient(scores.logits)
@@ -139,6 +140,7 @@ class Step:
             if values := not_finite(scores, len(y)):
                 raise NotFiniteError(values) from error
             raise
+        check_loss(risk.loss)
         self.optimiser.zero_grad()
         risk.value.backward()
         norm = self.optimiser.gradient_norm()

@@ -79,6 +79,12 @@ class WholeStep:
 
         A step counted by weights needs the same weights here.
         """
+        if RISKS[risk].unlabelled and isinstance(y, Tensor) and len(y) == len(scores.h):
+            raise ValueError(
+                f"a batch of a step needs labelled and unlabelled rows; got {len(y)} labelled rows "
+                "alone. Do not skip it, since the step counts its rows: divide the rows of a step "
+                "so that each batch has some of both kinds."
+            )
         part = objective(
             scores,
             y,
