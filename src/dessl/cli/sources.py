@@ -16,7 +16,7 @@ from dessl.cli.options import AS_IT_IS, Reading
 from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import closest, did_you_mean, missing_label_options
 from dessl.data.formats.excel import SUFFIXES as EXCEL
-from dessl.data.formats.folder import SUFFIXES
+from dessl.data.formats.folder_files import SUFFIXES
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import SUFFIXES as TABLES

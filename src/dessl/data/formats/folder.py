@@ -1,6 +1,5 @@
 """A folder of images: one subfolder for each class, ``unlabelled`` for the rest."""
 
-import re
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import one_of, quoted, whole_number
 from dessl.data.errors import DataError, Unusable, few
+from dessl.data.formats.folder_files import SKIP, class_folders, image_files
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
@@ -22,18 +22,14 @@ from dessl.data.formats.image_file import (
     pixels,
 )
 from dessl.data.formats.image_likeness import NOTHING_KNOWN, Likeness, warn_of_unlike
-from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
+from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
 from dessl.data.labels import warn_of_doubtful
 from dessl.data.parts import Part, RawData
 from dessl.data.unknown_classes import UnknownClassesError
 
-SUFFIXES = frozenset(
-    ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
-)
 UNLABELLED = ("unlabelled", "unlabeled")
-CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
 LONGEST_SIDE = 224
-SKIP = "To leave out such files, pass --skip-damaged (skip_damaged=True in Python)."
+DARK_BITS = 2  # unused by most images of more than 8 bits: worth a warning
 SHORTEST_SIDE = 4  # smallest side that the networks accept
 
 
@@ -201,7 +197,7 @@ def read_images(
     shape = (len(paths), 1 if colour == "grey" else 3, height, width)
     check_limit(paths[0].parent, byte_count(shape, 1), max_bytes)
     deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
-    bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
+    bits = _bits(deep, [largest_value(path, max_pixels) for path in deep], bits)
     if early is not None and early.shape == shape:
         return Images(early, bits, facts)
     x, unusable = np.empty(shape, np.uint8), Unusable()
@@ -241,13 +237,27 @@ def _first_look(
     return facts, x
 
 
-def _bits(largest: Sequence[int], bits: int | None) -> int:
+def _bits(paths: Sequence[Path], largest: Sequence[int], bits: int | None) -> int:
     """The bits that the images' largest values need; or those given, warning about larger values.
 
-    One number for all images: an image darker than the others stays darker.
+    One number for all images: an image darker than the others stays darker, and there is a warning
+    if few very bright ones leave most of the others with few levels.
     """
     if bits is None:
-        return max([8, *(value.bit_length() for value in largest)])
+        bits = max([8, *(value.bit_length() for value in largest)])
+        typical = int(statistics.median_high(largest)) if largest else 0
+        if largest and typical < 2 ** (bits - DARK_BITS):
+            brightest = max(zip(largest, paths, strict=True))[1]
+            warnings.warn(
+                f"most of the {len(largest):,} images of more than 8 bits are very dark beside "
+                f"others: the median of their largest values is {typical:,}, that of "
+                f"{quoted(brightest.name)} is {max(largest):,}. All are scaled alike, so that "
+                f"most keep at most {(typical >> (bits - 8)) + 1} of 256 levels. Rescale or remove "
+                "the brighter images, or scale each device's images to one range.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return bits
     whole_number("bits", bits, low=8, high=16)
     beyond = [value for value in largest if value >= 2**bits]
     if beyond:
@@ -282,74 +292,6 @@ def _sorted_files(
     return labelled, unlabelled
 
 
-def class_folders(folder: Path) -> list[Path]:
-    """The subfolders in order; images next to them, which belong to no class, are refused."""
-    if not folder.is_dir():
-        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
-    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    folders = [path for path in inside if path.is_dir()]
-    loose = [path for path in inside if path.is_file() and path.suffix.lower() in SUFFIXES]
-    for path in (*folders, *loose):
-        check_name(path)
-    lost = [path for path in inside if path.is_symlink() and not path.exists()]
-    if lost:
-        raise DataError.of(
-            lost[0],
-            expected="folders or files",
-            got="a broken link, which may be a class",
-            do="Mount or restore its target, or remove the link.",
-        )
-    if folders and loose:
-        raise DataError.of(
-            loose[0],
-            expected="images only in the subfolders, or no subfolders",
-            got=f"{len(loose)} image(s) next to them",
-            do="Move them to the folder of their class, or to 'unlabelled'.",
-        )
-    return folders
-
-
-def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
-    """The images of one folder in order; an empty folder and other files are refused.
-
-    Args:
-        folder: The folder.
-        skip_others: Whether to leave out files that are no images, with a warning, instead.
-    """
-    files = sorted(
-        (
-            path
-            for path in folder.iterdir()
-            if not path.name.startswith(".") and path.name.lower() not in CLUTTER
-        ),
-        key=lambda path: path.name,
-    )
-    for path in files:
-        check_name(path)
-    others = [
-        path
-        for path in files
-        # The image reader reports a broken link; a pipe would never end.
-        if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
-    ]
-    if nested := [path for path in others if path.is_dir()]:
-        _refuse_subfolder(nested[0])
-    if others and skip_others:
-        files = [path for path in files if path not in set(others)]
-        _warn_of_others(folder, others)
-        others = []
-    if others or not files:
-        raise DataError.of(
-            others[0] if others else folder,
-            expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
-            got="something else" if others else "none",
-            do=f"Move it elsewhere. {SKIP}"
-            if others
-            else "Pass a folder with images; to train, one whose subfolders are the classes.",
-        )
-    return files
-
-
 def _labels(
     folder: Path, files: Mapping[Path, Sequence[Path]], class_names: Sequence[str]
 ) -> dict[Path, int]:
@@ -361,30 +303,6 @@ def _labels(
         names = [*class_names, UNLABELLED[0]]
         raise UnknownClassesError.of_labels(folder, "as names of subfolders", unknown, names)
     return {place: code[place.name] for place in files}
-
-
-def _refuse_subfolder(place: Path) -> None:
-    """Refuse a folder within that of a class, as of a patient, and say how to keep groups."""
-    name = place.name
-    letters = re.match(r"[A-Za-z_]*(?=[0-9]+$)", name)
-    pattern = f"^{letters[0]}[0-9]+" if letters else "^[^_]+"
-    raise DataError.of(
-        place,
-        expected="images directly in the folder of their class",
-        got=f"the folder {quoted(name)}",
-        do=f"Move its images up. If it is a patient's, or another group that belongs together, "
-        f"name the files after it, such as {name}_x.png, and pass --group '{pattern}' to keep "
-        "groups together.",
-    )
-
-
-def _warn_of_others(folder: Path, others: Sequence[Path]) -> None:
-    names = few([path.name for path in others])
-    warnings.warn(
-        f"{folder}: skipped files that are no images: {names}.",
-        UserWarning,
-        stacklevel=4,
-    )
 
 
 def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:
