@@ -4,14 +4,14 @@ import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import one_of, quoted, whole_number
 from dessl.data.errors import DataError, Unusable, few
-from dessl.data.formats.folder_files import SKIP, class_folders, image_files
+from dessl.data.formats.folder_files import SKIP, class_folders, every_image, image_files
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
@@ -79,23 +79,36 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder, unlabelled, skip_others=skip_damaged)
-    if skip_damaged:
-        paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-        usable = set(_readable(folder, paths, max_pixels))
-        labelled = {name: [path for path in files if path in usable]
-                    for name, files in labelled.items()}  # fmt: skip
-        unlabelled = [path for path in unlabelled if path in usable]
     do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
-    paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-    x, bits, _ = read_images(
-        paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
-    )
     counts = [len(files) for files in labelled.values()]
-    y = np.full(len(x), -1, np.int64)
-    y[: sum(counts)] = np.repeat(np.arange(len(counts)), counts)
+    y = np.repeat(np.arange(len(counts) + 1), [*counts, len(unlabelled)])
+    y[sum(counts) :] = -1
+    paths = [*(path for files in labelled.values() for path in files), *unlabelled]
+    return read_listed_images(
+        folder, paths, y, tuple(labelled), size=size, colour=colour, bits=bits,
+        max_pixels=max_pixels, max_bytes=max_bytes, skip_damaged=skip_damaged,
+    )  # fmt: skip
+
+
+def read_listed_images(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    class_names: Sequence[str],
+    *,
+    max_pixels: int = MAX_PIXELS,
+    skip_damaged: bool = False,
+    **options: Any,
+) -> RawData:
+    """These images of a folder with their class numbers (n,), −1 for none.
+
+    The other arguments are those of :func:`read_image_folder`.
+    """
+    paths, y = _usable(folder, paths, y, max_pixels, skip_damaged=skip_damaged)
+    x, bits, _ = read_images(paths, max_pixels=max_pixels, **options)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    return RawData(Part.of_arrays(x, y), tuple(labelled), row_names=names, bits=bits)
+    return RawData(Part.of_arrays(x, y), tuple(class_names), row_names=names, bits=bits)
 
 
 def read_new_images(
@@ -130,19 +143,43 @@ def read_new_images(
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
     """
     folder = Path(folder)
-    subfolders = class_folders(folder)
-    files = {
-        place: image_files(place, skip_others=skip_damaged) for place in subfolders or [folder]
-    }
-    of_place = dict.fromkeys(files, -1)
-    if labels and subfolders:
-        of_place = _labels(folder, files, class_names)
-    codes = [of_place[place] for place, inside in files.items() for _ in inside]
-    paths = [path for inside in files.values() for path in inside]
-    if skip_damaged:
-        usable = set(_readable(folder, paths, max_pixels))
-        codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
-        paths = [path for path in paths if path in usable]
+    if labels:
+        subfolders = class_folders(folder)
+        files = {
+            place: image_files(place, skip_others=skip_damaged) for place in subfolders or [folder]
+        }
+        of_place = dict.fromkeys(files, -1)
+        if subfolders:
+            of_place = _labels(folder, files, class_names)
+        codes = [of_place[place] for place, inside in files.items() for _ in inside]
+        paths = [path for inside in files.values() for path in inside]
+    else:
+        paths = every_image(folder, skip_others=skip_damaged)
+        codes = [-1] * len(paths)
+    return read_new_listed_images(
+        folder, paths, np.array(codes, np.int64), class_names, shape, bits=bits,
+        max_pixels=max_pixels, max_bytes=max_bytes, skip_damaged=skip_damaged, training=training,
+    )  # fmt: skip
+
+
+def read_new_listed_images(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    class_names: Sequence[str],
+    shape: Sequence[int],
+    *,
+    bits: int = 8,
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
+    skip_damaged: bool = False,
+    training: Likeness = NOTHING_KNOWN,
+) -> RawData:
+    """These images as a trained model expects them, with their class numbers (n,), −1 for none.
+
+    The other arguments are those of :func:`read_new_images`.
+    """
+    paths, y = _usable(folder, paths, y, max_pixels, skip_damaged=skip_damaged)
     channels, height, width = shape
     x, _, facts = read_images(
         paths,
@@ -154,8 +191,23 @@ def read_new_images(
     )
     warn_of_unlike(folder, paths, facts, x, training)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    rows = Part.of_arrays(x, np.array(codes, np.int64))
-    return RawData(rows, tuple(class_names), row_names=names)
+    return RawData(Part.of_arrays(x, y), tuple(class_names), row_names=names)
+
+
+def _usable(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    max_pixels: int,
+    *,
+    skip_damaged: bool,
+) -> tuple[Sequence[Path], NDArray[np.int64]]:
+    """The files that can be read, and their class numbers; all unless others are to be skipped."""
+    if not skip_damaged:
+        return paths, y
+    usable = set(_readable(folder, paths, max_pixels))
+    kept = [row for row, path in enumerate(paths) if path in usable]
+    return [paths[row] for row in kept], y[kept]
 
 
 def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> list[Path]:
@@ -172,7 +224,7 @@ def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> list[Path
             f"{folder}: skipped {len(names):,} of {len(paths):,} files, which cannot be read: "
             f"{few(names, most=20)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     damaged = set(unusable.paths)
     return [path for path in paths if path not in damaged]
@@ -287,7 +339,8 @@ def _sorted_files(
             folder,
             expected="at least two subfolders, one for each class",
             got=few(list(labelled)) or "none",
-            do="Sort the labelled images into subfolders named for their class.",
+            do="Sort the labelled images into subfolders named for their class, or pass --labels "
+            "FILE, a table with their file names and labels (labels= in Python).",
         )
     return labelled, unlabelled
 

@@ -1,5 +1,6 @@
 """The files in a folder of images: its subfolders, their images, and what is skipped or refused."""
 
+import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -8,13 +9,16 @@ from pathlib import Path
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.reading import check_name
+from dessl.data.formats.tables import SUFFIXES as TABLES
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
 )
 # What operating systems, archives and network drives add.
 CLUTTER = frozenset(("thumbs.db", "desktop.ini", "__macosx", "@eadir", "#recycle"))
+KINDS = "PNG, JPEG, BMP, GIF, TIFF, WebP or PPM"
 DICOM = (".dcm", ".dicom", ".ima")  # or no suffix at all
+ABOUT = tuple(suffix for suffix in TABLES if suffix != ".txt")  # tables about the images
 SKIP = "To leave out such files, pass --skip-damaged (skip_damaged=True in Python)."
 
 
@@ -58,12 +62,7 @@ def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
     )
     for path in files:
         check_name(path)
-    others = [
-        path
-        for path in files
-        # The image reader reports a broken link; a pipe would never end.
-        if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
-    ]
+    others = [path for path in files if path.suffix.lower() not in SUFFIXES or _is_pipe(path)]
     if nested := [path for path in others if path.is_dir()]:
         _refuse_subfolder(nested[0])
     if others and skip_others:
@@ -73,7 +72,7 @@ def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
     if others or not files:
         raise DataError.of(
             others[0] if others else folder,
-            expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
+            expected=f"image files ({KINDS})",
             got="something else" if others else "none",
             do=_instead_of(others[0])
             if others
@@ -81,6 +80,50 @@ def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
             "the classes.",
         )
     return files
+
+
+def every_image(folder: Path, *, skip_others: bool = False) -> list[Path]:
+    """The images of a folder and of all folders in it, in order; tables in it are not looked at.
+
+    Args:
+        folder: The folder.
+        skip_others: Whether to leave out other files, with a warning; otherwise they are refused.
+    """
+    if not folder.is_dir():
+        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
+    found = [path for path in sorted(_inside(folder)) if path.suffix.lower() not in ABOUT]
+    files = [path for path in found if path.suffix.lower() in SUFFIXES and not _is_pipe(path)]
+    images = set(files)
+    others = [path for path in found if path not in images]
+    if others and not skip_others:
+        raise DataError.of(
+            others[0], expected=f"images ({KINDS})", got="something else", do=_instead_of(others[0])
+        )
+    if others:
+        _warn_of_others(folder, others)
+    if not files:
+        raise DataError.of(
+            folder, expected=f"images ({KINDS})", got="none", do="Pass a folder with images."
+        )
+    return sorted(files, key=lambda path: path.relative_to(folder).parts)
+
+
+def _inside(folder: Path, above: tuple[str, ...] = ()) -> list[Path]:
+    """The files of a folder and of all folders in it; of a link to a folder above it, none."""
+    real = os.path.realpath(folder)
+    if real in above:
+        return []
+    found: list[Path] = []
+    for path in folder.iterdir():
+        if not _is_clutter(path):
+            check_name(path)
+            found += _inside(path, (*above, real)) if path.is_dir() else [path]
+    return found
+
+
+def _is_pipe(path: Path) -> bool:
+    """Whether it is neither a file nor a broken link, which the image reader reports."""
+    return path.exists() and not path.is_file()
 
 
 def _is_clutter(path: Path) -> bool:
@@ -94,6 +137,11 @@ def _instead_of(path: Path) -> str:
         return (
             "If it is a DICOM file, convert the scans to PNG or TIFF, with all their bits and with "
             f"one window for all. If it is no scan, move it elsewhere. {SKIP}"
+        )
+    if path.suffix.lower() in ABOUT:
+        return (
+            f"If it has the labels, pass --labels {path} (labels= in Python). If not, move it "
+            f"elsewhere. {SKIP}"
         )
     return f"Move it elsewhere. {SKIP}"
 
