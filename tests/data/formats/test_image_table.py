@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from dessl.data import DataError, SemiData
+from dessl.data.formats.folder import read_new_images
 from dessl.data.formats.image_table import (
     images_of_table,
     read_labelled_images,
@@ -99,3 +100,10 @@ def test_a_link_to_a_folder_above_ends(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(read_labelled_images(folder, labels=path).x) == 5
+
+
+def test_a_table_in_a_folder_without_labels_is_pointed_at(folder: Path) -> None:
+    table(folder / "p1", "file,finding\na,ill\n")
+    with pytest.raises(DataError, match=r"If it has the labels, pass --labels .*labels\.csv"):
+        read_new_images(folder / "p1", ("ill", "well"), (1, 4, 4))
+    assert len(read_new_images(folder / "p1", ("ill", "well"), (1, 4, 4), labels=False).x) == 2
