@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, few
+from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.columns import class_names as names_in_column
 from dessl.data.formats.columns import label_counts, missing_marks
@@ -161,7 +161,8 @@ def label_of(table: Table, label: str | None) -> str:
             if label is None
             else f"a column {quoted(label)}",
             got=f"the columns {few([quoted(name) for name in names], most=20)}",
-            do="Which column has the labels? Pass --label NAME (label= in Python).",
+            do=did_you_mean(label or "", names)
+            or "Which column has the labels? Pass --label NAME (label= in Python).",
         )
     return label
 
