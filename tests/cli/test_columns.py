@@ -68,7 +68,7 @@ def test_a_missing_column_is_refused_in_one_wording(
         read(str(arrays), "x")
     with pytest.raises(DataError, match=r"in 'table' for each of the 3 rows; got shape \(3, 2\)"):
         read(str(arrays), "table")
-    with pytest.raises(DataError, match=r"a column 'x'; got data without columns. Only tables"):
+    with pytest.raises(DataError, match=r"a column 'x'; got data without columns. Images have"):
         read(str(tmp_path), "x")
 
 

@@ -63,8 +63,11 @@ def test_audit_and_plan_take_it_too(cli: Cli, scans: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("patient", "expected file names that match --group 'patient'; images have no columns"),
-        ("^(x*)", "expected file names that match --group '^(x*)'; images have no columns"),
+        (
+            "patient",
+            "expected file names that match --group 'patient'; only a table of --labels has",
+        ),
+        ("^(x*)", "expected file names that match --group '^(x*)'; only a table of --labels has"),
         ("(", "expected a regular expression of file names in --group; got '(', missing )"),
     ],
 )

@@ -9,6 +9,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from dessl import DeSSLClassifier, SavedModel, load_model, save_model
@@ -80,6 +81,25 @@ def test_images_that_the_model_reduces_in_onnx(tmp_path: Path) -> None:
     model = Predictor([network], torch.tensor(0.5), torch.tensor(0.01), reduced_to=32)
     saved = SavedModel(model, ("no", "yes"), (1, 40, 52), image=True)
     assert export_model(tmp_path / "model.onnx", saved).difference < 1e-5
+
+
+def test_image_files_become_rows_as_the_description_says(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    model = Predictor([network], torch.tensor(0.5), torch.tensor(0.25))
+    saved = SavedModel(model, ("no", "yes"), (1, 8, 8), image=True, bits=12)
+    found = export_model(tmp_path / "model.pt2", saved)
+    steps = json.loads(found.description.read_bytes())["input"]["preparation"]
+    assert "keep the upper 8 of its lower 12: shift them right by 4" in steps[1]
+    (tmp_path / "scans" / "p1").mkdir(parents=True)
+    values = np.random.default_rng(0).integers(4096, size=(9, 10)).astype(np.uint16)
+    Image.fromarray(values).save(tmp_path / "scans" / "p1" / "b.png")
+    Image.new("RGB", (8, 8), (9, 9, 9)).save(tmp_path / "scans" / "a.png")
+    rows = serving_rows(found.description, tmp_path / "scans")
+    assert (rows.shape, rows.dtype) == ((2, 1, 8, 8), np.uint8)
+    assert (rows[0] == 9).all()
+    shifted = Image.fromarray((values >> 4).astype(np.uint8))
+    assert np.array_equal(rows[1, 0], shifted.resize((8, 8), Image.Resampling.BICUBIC))
+    assert np.array_equal(serving_rows(found.description, tmp_path / "scans/a.png"), rows[:1])
 
 
 def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:

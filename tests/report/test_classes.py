@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dessl.report.classes import benefit_ratios, class_accuracies
+from dessl.report.classes import benefit_ratios, class_accuracies, class_counts
 from dessl.report.page import report_html
 from dessl.results.facts import MethodFacts, RunFacts
 
@@ -98,3 +98,21 @@ def test_the_legend_of_bars_has_no_dashes(facts: RunFacts) -> None:
     legend = page[page.index('class="legend"', start) :].partition("</ul>")[0]
     assert "complete case" in legend
     assert "dasharray" not in legend
+
+
+def test_the_rows_of_each_class_are_listed_and_few_are_warned_of(facts: RunFacts) -> None:
+    def page(counts: list[int]) -> str:
+        runs = tuple(
+            dataclasses.replace(run, metrics={**run.metrics, "class_counts": counts})
+            for run in facts.runs
+        )
+        return report_html([dataclasses.replace(facts, runs=runs)])
+
+    n = len(facts.data.class_names)
+    few = page([7] + [1234] * (n - 1))
+    assert "The rarest class has only 7 of these rows: even if all are right" in few
+    assert "as low as 59 % (95 % interval)" in few
+    assert "test rows</th>" in few
+    assert "<td>1,234</td>" in few.replace(' class="number"', "")
+    assert "The rarest class" not in page([1234] * n)
+    assert class_counts(facts) == [] or len(class_counts(facts)) == n

@@ -22,7 +22,17 @@ from dessl.cli.options import (
 if TYPE_CHECKING:
     from dessl.safety import Audit
 
-Label = Annotated[str | None, Option(help="Column with the labels, for a table.")]
+Label = Annotated[
+    str | None, Option(help="Column with the labels, in a table or a file of labels.")
+]
+Labels = Annotated[
+    str | None,
+    Option(
+        metavar="FILE",
+        help="File with the labels of .npy files, or table with the file names of images, their "
+        "labels and other columns.",
+    ),
+]
 TestFile = Annotated[str | None, Option(help="File of test rows, to check for duplicates of DATA.")]
 Group = Annotated[
     str | None,
@@ -43,6 +53,7 @@ Out = Annotated[
 def audit(
     data: DataArgument,
     label: Label = None,
+    labels: Labels = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
@@ -83,7 +94,7 @@ def audit(
     with noted_warnings():
         rows = grouped_data(
             data, label=label, ignore=ignore, categorical=categorical, group=group, size=size,
-            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing), labels=labels,
         )  # fmt: skip
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]

@@ -1,8 +1,9 @@
 """Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,35 +14,68 @@ from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import few
 from dessl.data.formats.cells import Column, numbers
-from dessl.data.formats.tables import open_table
+from dessl.data.formats.image_table import images_of_table
+from dessl.data.formats.tables import Table, open_table
 from dessl.data.formats.zipped import open_npz
 from dessl.safety.propensity import ESTIMATES
+
+
+class Beside(NamedTuple):
+    """A table about the images of DATA (``--labels``), and the names of the images."""
+
+    labels: str
+    names: Sequence[str | int]
+
+    def table(self, reading: Reading) -> Table:
+        """Its columns, with a row for each image."""
+        names = [str(name) for name in self.names]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were given when the labels were read
+            return images_of_table(self.labels, names, **reading.options)
+
 
 EMPTY = "(empty)"  # name of a group of rows without a value
 GAPS = ("", "nan")
 
 
-def texts_of(source: str, name: str, n_rows: int, reading: Reading = AS_IT_IS) -> NDArray[np.str_]:
+def texts_of(
+    source: str,
+    name: str,
+    n_rows: int,
+    reading: Reading = AS_IT_IS,
+    *,
+    beside: Beside | None = None,
+) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text, (n_rows,); "" for no value."""
-    values: Any = _column(source, name, n_rows, reading=reading)
+    values: Any = _column(source, name, n_rows, reading=reading, beside=beside)
     if isinstance(values, Column):
         values = values.cells.to_pylist() if values.numbers is None else values.numbers
     return np.asarray(["" if value is None else str(value) for value in values])
 
 
 def group_names(
-    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
+    source: str,
+    name: str,
+    rows: Part,
+    *,
+    reading: Reading = AS_IT_IS,
+    beside: Beside | None = None,
 ) -> NDArray[np.str_]:
     """The group of each row by a column's value; rows without one are a group of their own."""
-    texts = texts_of(source, name, len(rows.y), reading)
+    texts = texts_of(source, name, len(rows.y), reading, beside=beside)
     return np.where(np.isin(texts, GAPS), EMPTY, texts)
 
 
 def labelled_numbers(
-    source: str, name: str, rows: Part, *, reading: Reading = AS_IT_IS
+    source: str,
+    name: str,
+    rows: Part,
+    *,
+    reading: Reading = AS_IT_IS,
+    beside: Beside | None = None,
 ) -> NDArray[np.float64]:
     """A column of numbers; the cells of unlabelled rows may be empty."""
-    texts = texts_of(source, name, len(rows.y), reading)
+    texts = texts_of(source, name, len(rows.y), reading, beside=beside)
     known = rows.labelled.numpy()
     values = np.full(len(texts), np.nan)
     try:
@@ -57,7 +91,12 @@ def labelled_numbers(
 
 
 def propensity_column(
-    source: str, name: str, n_rows: int, *, reading: Reading = AS_IT_IS
+    source: str,
+    name: str,
+    n_rows: int,
+    *,
+    reading: Reading = AS_IT_IS,
+    beside: Beside | None = None,
 ) -> NDArray[np.float64]:
     """Read each row's probability of being labelled, (n,), from a column or an npz array.
 
@@ -65,7 +104,7 @@ def propensity_column(
         DataError: There is no such column, or it is not numeric.
     """
     instead = "Or pass --propensity estimate-x or estimate-y."
-    column = _column(source, name, n_rows, reading=reading, instead=instead)
+    column = _column(source, name, n_rows, reading=reading, beside=beside, instead=instead)
     values = numbers(Path(source), column) if isinstance(column, Column) else column
     if values.dtype.kind != "f":
         raise DataError.of(
@@ -78,12 +117,12 @@ def propensity_column(
 
 
 def named_column(
-    source: str, name: str, reading: Reading
+    source: str, name: str, reading: Reading, beside: Beside | None = None
 ) -> tuple[tuple[str, ...], Column | NDArray[Any] | None]:
     """The names of all columns or arrays, and the one of this name if there is one."""
     kind = kind_of(source)
-    if kind == "table":
-        table = open_table(source, **reading.options)
+    if kind == "table" or beside is not None:
+        table = open_table(source, **reading.options) if beside is None else beside.table(reading)
         return tuple(table.columns), table.columns.get(name)
     if kind == "npz":
         with open_npz(source) as arrays:
@@ -92,7 +131,13 @@ def named_column(
 
 
 def _column(
-    source: str, name: str, n_rows: int, *, reading: Reading, instead: str = ""
+    source: str,
+    name: str,
+    n_rows: int,
+    *,
+    reading: Reading,
+    beside: Beside | None = None,
+    instead: str = "",
 ) -> Column | NDArray[Any]:
     """A column of a table, or an array (n,) of an .npz file.
 
@@ -101,19 +146,20 @@ def _column(
         name: The column's name.
         n_rows: Rows of DATA, n.
         reading: How a table is read.
+        beside: The table about images that has the column.
         instead: What to do if the data have no such column, added to the error message.
 
     Raises:
         DataError: There is no such column, or it has not one value for each row.
     """
-    known, found = named_column(source, name, reading)
+    known, found = named_column(source, name, reading, beside)
     if found is None:
         do = nearest(name, known, otherwise="Check the name.")
         raise DataError.of(
-            source,
+            source if beside is None else beside.labels,
             expected=f"a column {quoted(name)}",
             got=few([quoted(other) for other in known], most=20) or "data without columns",
-            do=f"{do if known else 'Only tables and .npz files have columns.'} {instead}".rstrip(),
+            do=f"{do if known else _where_columns_are(source)} {instead}".rstrip(),
         )
     shape = (len(found),) if isinstance(found, Column) else found.shape
     if shape != (n_rows,):
@@ -124,6 +170,12 @@ def _column(
             do="Pass one value for each row.",
         )
     return found
+
+
+def _where_columns_are(source: str) -> str:
+    if kind_of(source) == "images":
+        return "Images have columns in a table with their file names: pass --labels FILE."
+    return "Only tables and .npz files have columns."
 
 
 def ignored(source: str, options: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
 from dessl.cli.options import (
+    AS_IT_IS,
     AsJson,
     DataArgument,
     Encoding,
@@ -40,7 +41,13 @@ if TYPE_CHECKING:
     from dessl.saved import SavedModel
 
 LEAST_IN_GROUP = 10  # fewest labelled rows for a useful interval
-LabelsFile = Annotated[str | None, Option(help="File with the labels, for .npy files.")]
+LabelsFile = Annotated[
+    str | None,
+    Option(
+        help="File with the labels of .npy files, or table with the file names of images, their "
+        "labels and other columns."
+    ),
+]
 Label = Annotated[
     str | None, Option(help="Column with the labels in that file, if it has several.")
 ]
@@ -137,7 +144,7 @@ def evaluate(
     )
     if sets is not None:
         read_rows.refuse_unknown_classes("--sets")
-    rows, names = read_rows.rows, read_rows.class_names
+    rows, names, beside = read_rows.rows, read_rows.class_names, read_rows.named.beside
     how = given.like(model.encoding, data)
     metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
     check_complete(metrics, model.class_names, class_name, threshold, against)
@@ -149,18 +156,21 @@ def evaluate(
             threshold=threshold,
             propensity=None
             if propensity is None
-            else labelled_numbers(data, propensity, rows, reading=how),
-            strata=None if strata is None else texts_of(data, strata, len(rows.y), how),
+            else labelled_numbers(data, propensity, rows, reading=how, beside=beside),
+            strata=None
+            if strata is None
+            else texts_of(data, strata, len(rows.y), how, beside=beside),
             groups=groups_of_run(run, group, read_rows.named, how),
             check_shift=not read_rows.trained_on,
         )
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
-    groups = None if by is None else group_names(data, by, rows, reading=how)
+    groups = None if by is None else group_names(data, by, rows, reading=how, beside=beside)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(
-            data, Expected.of(other), labels=False, reading=given, skip_damaged=skip_damaged
-        )[0].x
+            data, Expected.of(other), labels=False, skip_damaged=skip_damaged,
+            reading=AS_IT_IS if beside else given,
+        )[0].x  # fmt: skip
         return probabilities(other, data, x, reading=given, other_answers=other_answers)
 
     with noted_warnings():

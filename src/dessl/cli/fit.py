@@ -45,7 +45,7 @@ Labels = Annotated[
     Option(
         metavar="N|FILE",
         help="A number: keep this many labels, drawn at random, and hide the rest. A file: the "
-        "labels of .npy files.",
+        "labels of .npy files, or a table with the file names of images and their labels.",
     ),
 ]
 SurrogateName = Annotated[

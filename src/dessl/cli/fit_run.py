@@ -277,7 +277,7 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if options["group"] is not None:
-        named = NamedRows.of(data, every)
+        named = NamedRows.of(data, every, labels_file)
         every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
@@ -325,7 +325,10 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
     given: Any = propensity
     if propensity not in ESTIMATES:
         reading = Reading.typed_in(options)
-        given = propensity_column(options["data"], propensity, len(rows), reading=reading)
+        named = NamedRows.of(options["data"], rows, _labels(options["labels"])[1])
+        given = propensity_column(
+            named.source, propensity, len(rows), reading=reading, beside=named.beside
+        )
     found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)

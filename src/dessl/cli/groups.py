@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._checks import quoted
-from dessl.cli.columns import GAPS, ignored, named_column, texts_of
+from dessl.cli.columns import GAPS, Beside, ignored, named_column, texts_of
 from dessl.cli.fit_folder import run_options
 from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.output import say
@@ -30,23 +30,34 @@ class NamedRows(NamedTuple):
     source: str
     rows: Part
     names: Sequence[str | int] | None
+    labels: str | None = None  # a table about images
 
     @classmethod
-    def of(cls, source: str, data: SemiData) -> "NamedRows":
+    def of(cls, source: str, data: SemiData, labels: str | None = None) -> "NamedRows":
         """All rows of DATA, as they were read to train on."""
-        return cls(source, Part(data.x, data.y), data.row_names)
+        return cls(source, Part(data.x, data.y), data.row_names, labels)
+
+    @property
+    def beside(self) -> Beside | None:
+        """The table about the images, if there is one."""
+        if self.labels is None or self.names is None or not self.are_files:
+            return None
+        return Beside(self.labels, self.names)
 
     def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
         """What rows of one group have in common, (n,), "" for a row without a group."""
-        if self.are_files:
+        if self.are_files and not self._has_column(name, reading):
             return _parts_of_names(self.source, name, self.files)
-        return texts_of(self.source, name, len(self.rows.y), reading)
+        return texts_of(self.source, name, len(self.rows.y), reading, beside=self.beside)
 
     def has_groups(self, name: str, reading: Reading) -> bool:
         """Whether there is such a column, or an image whose file name matches."""
-        if self.are_files:
+        if self.are_files and not self._has_column(name, reading):
             return any(_matched_parts(self.source, name, self.files))
-        return named_column(self.source, name, reading)[1] is not None
+        return self._has_column(name, reading)
+
+    def _has_column(self, name: str, reading: Reading) -> bool:
+        return named_column(self.source, name, reading, self.beside)[1] is not None
 
     @property
     def are_files(self) -> bool:
@@ -69,6 +80,7 @@ def grouped_data(
     size: int | None,
     skip_damaged: bool,
     reading: Reading,
+    labels: str | None = None,
 ) -> SemiData:
     """Read DATA with its groups, for commands that train nothing; arguments as their options."""
     columns = {"label": label, "categorical": categorical, "ignore": ignore, "group": group}
@@ -80,9 +92,10 @@ def grouped_data(
         size=size,
         skip_damaged=skip_damaged,
         reading=reading,
+        labels=labels,
     )
     if group is not None:
-        data.groups = announced_groups(NamedRows.of(source, data), group, reading=reading)
+        data.groups = announced_groups(NamedRows.of(source, data, labels), group, reading=reading)
     return data
 
 
@@ -91,7 +104,7 @@ def announced_groups(rows: NamedRows, name: str, *, reading: Reading = AS_IT_IS)
 
     Args:
         rows: The rows of DATA.
-        name: The column of the groups; of images, a pattern of their file names.
+        name: The column of the groups; of images without one, a pattern of their file names.
         reading: How a table is read.
     """
     found = _numbered(rows.groups(name, reading))
@@ -172,7 +185,8 @@ def _parts_of_names(source: str, pattern: str, files: Sequence[str]) -> NDArray[
     if len(lost) == len(files):
         raise DataError.of(
             source,
-            expected=f"file names that match --group {as_typed(pattern)}; images have no columns",
+            expected=f"file names that match --group {as_typed(pattern)}; only a table of --labels "
+            "has columns about images",
             got=few([quoted(name) for name in files[:3]]) or "no file names",
             do=EXAMPLE,
         )

@@ -76,7 +76,7 @@ def labelled_rows(
             data, expected, labels_file=labels, label=label, reading=reading,
             skip_damaged=skip_damaged,
         )  # fmt: skip
-        return NamedRows(data, rows, names)
+        return NamedRows(data, rows, names, labels)
 
     expected = Expected.of(model)
     with noted_warnings():

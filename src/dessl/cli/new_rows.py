@@ -24,6 +24,7 @@ from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import read_new_images
 from dessl.data.formats.image_likeness import NOTHING_KNOWN, Likeness
+from dessl.data.formats.image_table import read_new_labelled_images
 from dessl.data.formats.npy import read_new_embeddings
 from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
 from dessl.data.formats.tables import open_table
@@ -103,6 +104,11 @@ def new_rows(
         raw = read_new_embeddings(
             npy_files(source), model.class_names, labels=labels_file, label=label,
             text_encoding=reading.text_encoding, missing=reading.missing,
+        )  # fmt: skip
+    elif kind == "images" and labels_file is not None:
+        raw = read_new_labelled_images(
+            source, model.class_names, model.shape, labels=labels_file, label=label,
+            bits=model.bits, skip_damaged=skip_damaged, training=model.looks, **reading.options,
         )  # fmt: skip
     else:
         check_options(kind, **reading.typed, skip_damaged=skip_damaged)
@@ -216,6 +222,14 @@ def check_labels_present(
             got="an .npy file, which has none",
             do="Pass --labels FILE to dessl evaluate; for --test-file, save the rows and their "
             "labels in one file, numpy.savez('test.npz', x=x, y=y).",
+        )
+    elif kind == "images":
+        raise DataError.of(
+            source,
+            expected="images with labels",
+            got="none",
+            do="Put each labelled image into a subfolder named for its class, or pass --labels "
+            "FILE, a table with file names and labels.",
         )
     else:
         return

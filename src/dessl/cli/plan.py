@@ -3,11 +3,11 @@
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
-from dessl.cli.audit import Label
+from dessl.cli.audit import Label, Labels
 from dessl.cli.options import (
     HOLD_OUT,
     AsJson,
@@ -22,6 +22,9 @@ from dessl.cli.options import (
     Size,
     SkipDamaged,
 )
+
+if TYPE_CHECKING:
+    from dessl.data import SemiData
 
 Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="Metric to estimate.")]
 Width = Annotated[
@@ -50,6 +53,7 @@ Out = Annotated[Path | None, Option(metavar="FILE", help="Write these rows to th
 def plan(
     data: DataArgument,
     label: Label = None,
+    labels: Labels = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
     size: Size = None,
@@ -74,7 +78,7 @@ def plan(
     Rows are drawn at random, more often where a model is uncertain. The file has
     a line for each row of DATA: whether to label it, and the probability that it
     has a label afterwards. Pass that column to --propensity later, so that
-    estimates stay unbiased; for images, pass --propensity estimate-x.
+    estimates stay unbiased. For images, the file is a table for --labels.
 
     Example: dessl plan people.csv --label outcome --width 0.02
 
@@ -91,7 +95,7 @@ def plan(
     with noted_warnings():
         read = grouped_data(
             data, label=label, ignore=ignore, categorical=categorical, group=group, size=size,
-            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing),
+            skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing), labels=labels,
         )  # fmt: skip
     if rows is not None and rows > len(read.unlabelled_rows):
         raise ValueError(
@@ -114,11 +118,12 @@ def plan(
     if rows is not None and out is not None:
         chosen = next_rows(read, rows, seed=seed)
         names = read.row_names or [str(row) for row in range(len(read))]
-        _write(out, names, set(chosen.rows.tolist()), chosen.propensity.tolist())
+        more = {"label": _known_labels(read)} if _is_images(data) else {}
+        _write(out, names, set(chosen.rows.tolist()), chosen.propensity.tolist(), more)
         answer["rows"] = [names[row] for row in chosen.rows.tolist()]
         drawn = None if read.groups is None else len(set(read.groups[chosen.rows].tolist()))
         lines.append(
-            f"{len(chosen.rows)} rows{of_groups(drawn)} to label: {out}. {_then(data, group)}"
+            f"{len(chosen.rows)} rows{of_groups(drawn)} to label: {out}. {_then(data, group, out)}"
         )
     if as_json:
         show_json(answer)
@@ -127,12 +132,28 @@ def plan(
             show(line)
 
 
-def _then(data: str, group: str | None) -> str:
+def _is_images(data: str) -> bool:
+    from dessl.cli.sources import kind_of
+
+    return kind_of(data) == "images"
+
+
+def _known_labels(read: "SemiData") -> list[str]:
+    """The class of each row, "" for none."""
+    return [read.class_names[code] if code >= 0 else "" for code in read.y.tolist()]
+
+
+def _then(data: str, group: str | None, out: Path) -> str:
     """How to train on the labels afterwards."""
     from dessl.cli.sources import kind_of
 
+    more = f" and --group {group}" if group else ""
+    if _is_images(data):
+        return (
+            f"Then fill in their labels in its column label, and pass --labels {out} --label label "
+            f"--propensity propensity{more}; leave the images where they are."
+        )
     if kind_of(data) in ("table", "npz"):
-        more = f" and --group {group}" if group else ""
         return (
             f"Then add its column propensity to the data, and pass --propensity propensity{more}."
         )
@@ -155,14 +176,19 @@ def _check_options(
 
 
 def _write(
-    path: Path, names: "list[str] | tuple[str, ...]", chosen: set[int], chances: list[float]
+    path: Path,
+    names: "list[str] | tuple[str, ...]",
+    chosen: set[int],
+    chances: list[float],
+    more: dict[str, list[str]],
 ) -> None:
     from dessl._files import write_whole
     from dessl.cli.predict import without_formula
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("row", "label_next", "propensity"))
+    writer.writerow(("row", *more, "label_next", "propensity"))
     for row, (name, chance) in enumerate(zip(names, chances, strict=True)):
-        writer.writerow((without_formula(name), "yes" if row in chosen else "", f"{chance:.9g}"))
+        texts = [without_formula(one) for one in (name, *(column[row] for column in more.values()))]
+        writer.writerow((*texts, "yes" if row in chosen else "", f"{chance:.9g}"))
     write_whole(path, text.getvalue())

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from dessl.cli.options import AS_IT_IS, Reading
 from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import closest, did_you_mean, missing_label_options
 from dessl.data.formats.excel import SUFFIXES as EXCEL
-from dessl.data.formats.folder import SUFFIXES
+from dessl.data.formats.folder_files import SUFFIXES
 from dessl.data.formats.json_lines import SUFFIXES as JSON_LINES
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import SUFFIXES as TABLES
@@ -113,7 +113,7 @@ def fingerprint(source: str) -> str | None:
 
 def _folder_sha256(folder: Path) -> str:
     """Hash the images alone: other files are skipped; of very many images, only the sizes count."""
-    paths = [*folder.glob("*"), *folder.glob("*/*")]
+    paths = [*folder.glob("*"), *folder.glob("*/*"), *folder.rglob("*")]
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     digest = hashlib.sha256()
     large = len(files) > IMAGES
@@ -150,7 +150,7 @@ def training_data(
         size: Side length of the images, for a folder.
         missing_labels: Marks of a missing label in a table, in addition to an empty cell.
         all_classes: Whether all other labels are classes, even those that look like such a mark.
-        labels: File with the labels, for npy files.
+        labels: File with the labels, for npy files or a folder of images.
         reading: How a table, or a table of labels, is read.
         stream: Whether most unlabelled rows stay on disk; None: only for large files.
         place: Folder for a cache of these rows.
@@ -159,19 +159,20 @@ def training_data(
     """
     kind = kind_of(source)
     check_labels_file(source, kind, labels)
+    beside = kind == "npy" or (kind == "images" and labels is not None)
     check_options(
         kind,
-        label=None if kind == "npy" else label,
+        label=None if beside else label,
         ignore=ignore,
         categorical=categorical,
         size=size,
         skip_damaged=skip_damaged,
-        **(reading.typed if kind != "npy" else {"sheet": reading.sheet}),
-        missing_label=None if kind == "npy" else missing_labels,
-        no_missing_label=kind != "npy" and all_classes,
+        **_unused_here(kind, reading, beside=beside),
+        missing_label=None if beside else missing_labels,
+        no_missing_label=not beside and all_classes,
     )
     read_options: dict[str, Any] = {}
-    if kind in ("table", "npy"):
+    if kind == "table" or beside:
         ask = partial(_missing_among, labels or source, label)
         read_options = {
             "label": label,
@@ -186,11 +187,11 @@ def training_data(
                 f"{source} is a table. Which column has the labels? Pass --label NAME."
             )
         read_options |= {"ignore": ignore, "categorical": categorical}
-    elif kind == "npy":
+    elif beside:
         read_options["labels"] = labels
-    elif kind == "images":
+    if kind == "images":
         read_options["size"] = size
-    streamed = _is_streamed(source, kind, stream)
+    streamed = _is_streamed(source, kind, stream, labels=labels)
     if streamed and skip_damaged:
         raise ValueError(
             "--skip-damaged needs all images in memory, but this folder is read while networks "
@@ -204,16 +205,30 @@ def training_data(
             return large
     if kind == "catalogue":
         return load(source)
-    if kind == "images":
-        return SemiData.from_folder(source, **read_options)
     if reading.sheet is not None:
         read_options["sheet"] = reading.sheet
+    if kind == "images":
+        return SemiData.from_folder(source, **read_options)
     return SemiData.from_file(*(npy_files(source) or (source,)), **read_options)
 
 
-def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
+def _unused_here(kind: Kind, reading: Reading, *, beside: bool) -> Mapping[str, object]:
+    """The options on how a table is read that DATA has no use for, if it is no table itself."""
+    if not beside:
+        return reading.typed
+    return {"sheet": reading.sheet} if kind == "npy" else {}
+
+
+def _is_streamed(source: str, kind: Kind, stream: bool | None, *, labels: str | None) -> bool:
     """Whether most rows of DATA stay on disk."""
     path = Path(source)
+    if kind == "images" and labels is not None:
+        if stream:
+            raise ValueError(
+                "--stream needs one folder 'unlabelled'; with --labels, images are read into "
+                "memory. Omit one of the two."
+            )
+        return False
     if kind == "images":
         places = unlabelled_folders(path) if stream is None else []
         return bool(stream) or sum(1 for one in places for _ in os.scandir(one)) > IMAGES
@@ -253,13 +268,13 @@ def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> lis
 
 
 def check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
-    """Refuse npy files without a file of labels, and a file of labels for other data."""
+    """Refuse npy files without a file of labels, and a file of labels for tables and the like."""
     if kind == "npy" and labels is None:
         raise ValueError(f"{source} has no labels. Which file has them? Pass --labels FILE.")
-    if kind != "npy" and labels is not None:
+    if kind not in ("npy", "images") and labels is not None:
         raise ValueError(
             f"--labels must be the number of labels to keep; got {labels!r}. A file of labels is "
-            "only for .npy files. Pass a whole number, or omit it."
+            "only for .npy files and folders of images. Pass a whole number, or omit it."
         )
 
 

@@ -193,19 +193,28 @@ class SemiData:
         return data
 
     @classmethod
-    def from_folder(cls, folder: str | Path, **options: Any) -> Self:
+    def from_folder(
+        cls, folder: str | Path, *, labels: str | Path | None = None, **options: Any
+    ) -> Self:
         """Read a folder of images: a subfolder for each class, ``unlabelled`` for the rest.
 
         Args:
             folder: The folder; its name becomes the name of the data.
+            labels: A table with the file names and the labels, in place of subfolders of classes.
             options: Arguments of :func:`~dessl.data.formats.folder.read_image_folder`, such as
-                ``size=``.
+                ``size=``, or of :func:`~dessl.data.formats.image_table.read_labelled_images`.
         """
         from dessl.data.formats.folder import read_image_folder
+        from dessl.data.formats.image_table import read_labelled_images
         from dessl.data.formats.reading import check_name
 
         check_name(folder)
-        return cls.from_raw(read_image_folder(folder, **options), name=Path(folder).name)
+        raw = (
+            read_image_folder(folder, **options)
+            if labels is None
+            else read_labelled_images(folder, labels=labels, **options)
+        )
+        return cls.from_raw(raw, name=Path(folder).name)
 
     @property
     def n_classes(self) -> int:

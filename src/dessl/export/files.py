@@ -18,6 +18,8 @@ from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
+from dessl.data.formats.folder import read_images
+from dessl.data.formats.folder_files import every_image
 from dessl.data.formats.frames import is_frame, read_frame
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
 from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
@@ -139,30 +141,38 @@ def format_of(path: Path, given: Format | None) -> Format:
 
 
 def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
-    """Return a table's rows in the form that an exported graph takes, (n, features), float32.
+    """Return rows in the form that an exported graph takes.
 
     Args:
         description: The JSON file next to the graph.
-        x: A data frame with the columns of training, or the path of a table file.
+        x: A data frame with the columns of training, or the path of a table file; for a model of
+            images, the path of an image or of a folder of images, which are read in the order of
+            their paths.
+
+    Returns:
+        float32 (n, features), or for images uint8 (n, channels, height, width).
 
     Raises:
-        ValueError: The file is not a description, or its model was not trained on a table.
+        ValueError: The file is not a description, or its model takes arrays.
     """
     place = Path(description)
     try:
         entries = json.loads(place.read_bytes())
         version, encoding = entries["version"], entries["encoding"]
+        takes = entries["input"]
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             f"{place}: expected the description that dessl export writes; got {str(error)[:60]!r}."
         ) from error
+    is_file = isinstance(x, str | Path)
+    if version == VERSION and takes["type"] == "uint8" and is_file:
+        return _images(Path(x), takes)
     if version != VERSION or encoding is None:
         what = "a model that takes arrays directly" if encoding is None else repr(version)
         raise ValueError(
             f"{place}: expected the description, of version {VERSION}, of a model trained on a "
-            f"table; got {what}."
+            f"table; got {what}. For a model of images, pass the path of an image or a folder."
         )
-    is_file = isinstance(x, str | Path)
     if not is_file and not is_frame(x):
         raise TypeError(
             f"x must be a data frame or the path of a table; got {type(x).__name__}. The columns "
@@ -172,6 +182,32 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
     if is_file:
         return read_new_table(x, known, labels=False).x.numpy()
     return known.features(read_frame(x).table())
+
+
+def _images(path: Path, takes: Any) -> NDArray[np.uint8]:
+    """An image, or the images of a folder, prepared as the description says."""
+    channels, *size = map(int, takes["shape"][1:])
+    paths = every_image(path) if path.is_dir() else [path]
+    return read_images(
+        paths,
+        size=(size[0], size[1]),
+        colour="grey" if channels == 1 else "rgb",
+        bits=int(takes["bits"]),
+    ).x
+
+
+def _preparation(saved: SavedModel) -> list[str]:
+    """What to do with an image file, in order, to get a row of the graph."""
+    channels, height, width = saved.shape
+    turned = "grey (Pillow's mode L)" if channels == 1 else "RGB"
+    return [
+        "turn it upright by its EXIF orientation",
+        f"if it has 16 bits per grey pixel, keep the upper 8 of its lower {saved.bits}: shift them "
+        f"right by {saved.bits - 8}, and clip to 255",
+        f"convert it to {turned}, dropping transparency",
+        f"resize it to height {height}, width {width} with Pillow's bicubic filter",
+        "put the channels first, and keep the values from 0 to 255",
+    ]
 
 
 def check_rows(saved: SavedModel) -> Tensor:
@@ -214,6 +250,7 @@ def _description(saved: SavedModel, kind: Format, found: Exported) -> dict[str, 
             "columns": None if encoding is None else list(encoding.feature_names),
             "bits": saved.bits,
             "resize": "Pillow, bicubic" if saved.image else None,
+            "preparation": _preparation(saved) if saved.image else None,
         },
         "output": {"name": OUTPUT, "type": "float32", "shape": ["n", len(saved.class_names)]},
         "classes": list(saved.class_names),

@@ -18,6 +18,7 @@ from dessl.risk import COMPLETE_CASE
 MOST = 24  # classes drawn; the table has all of them
 PICTURE = 8  # classes per chart
 ROW = 12  # height of a bar
+FEW_ROWS = 30  # of a class: its accuracy is then known to about ±10 points at best
 FARTHEST = 2.0  # largest benefit ratio drawn: it is unbounded for a class with little to gain
 
 ByMethod = dict[str, list[float]]  # for each method, a value for each class
@@ -51,6 +52,13 @@ def classes_section(facts: RunFacts) -> Markup | None:
         caption += f" Shown: the {MOST} of {len(classes)} classes with the {which}."
     accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
     draws = [partial(_bars, facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
+    counts = class_counts(facts)
+    if counts and (least := min(counts[number] for number in classes)) < FEW_ROWS:
+        lowest = 100 * 0.025 ** (1 / max(least, 1))
+        caption += (
+            f" The rarest class has only {least} of these rows: even if all are right, its "
+            f"accuracy may be as low as {lowest:.0f} % (95 % interval)."
+        )
     ratios = benefit_ratios(facts, known)
     if ratios:
         caption += " Benefit ratio: a method's gain as a share of the gain from labelling all rows."
@@ -60,7 +68,7 @@ def classes_section(facts: RunFacts) -> Markup | None:
         draws += [partial(_bars, facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
     styles = looks(facts)
     key = legend({name: replace(styles[name], line="-") for name in known})  # bars have no dashes
-    numbers = _numbers(facts, known, ratios, classes)
+    numbers = _numbers(facts, known, ratios, classes, counts)
     return section("Classes", figure(caption, *filling(draws), legend=key, numbers=numbers))
 
 
@@ -70,6 +78,16 @@ def class_accuracies(facts: RunFacts, method: str) -> list[float]:
     if not lists or any(len(values) != len(facts.data.class_names) for values in lists):
         return []
     return [average([as_number(value) for value in of]).mean for of in zip(*lists, strict=True)]
+
+
+def class_counts(facts: RunFacts) -> list[int]:
+    """The number of test rows of each class; empty if it is unknown or differs between runs."""
+    found = [run.metrics.get("class_counts") for run in facts.runs]
+    first = found[0] if found else None
+    same = isinstance(first, list) and all(one == first for one in found)
+    if first is None or not same or len(first) != len(facts.data.class_names):
+        return []
+    return [int(as_number(one)) for one in first]
 
 
 def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
@@ -134,12 +152,16 @@ def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown, widt
     return chart.svg(f"{shown.text} of each class", described)
 
 
-def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:
-    headings: list[Child] = ["class", *([named(name), ", %"] for name in found)]
+def _numbers(
+    facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int], counts: list[int]
+) -> Markup:
+    headings: list[Child] = ["class", *(["test rows"] if counts else [])]
+    headings += [*([named(name), ", %"] for name in found)]
     headings += [["benefit ratio, ", named(name)] for name in ratios]
     rows = (
         [
             named(facts.data.class_names[number]),
+            *([f"{counts[number]:,}"] if counts else []),
             *(_number(100 * values[number], 1) for values in found.values()),
             *(_number(values[number], 2) for values in ratios.values()),
         ]

@@ -375,3 +375,34 @@ def test_files_that_are_no_images_are_skipped_on_request(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match=r"skipped files that are no images: notes\.txt\."):
         new = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4), skip_damaged=True)
     assert new.y.tolist() == [0, 1, -1]
+
+
+def test_what_systems_add_is_no_class_and_an_empty_class_is_said(tmp_path: Path) -> None:
+    for name in ("cat/1.png", "dog/1.png", "unlabelled/1.png"):
+        save_flat(tmp_path / name, 1)
+    for name in ("__MACOSX", "@eaDir", "cat/@eaDir"):
+        (tmp_path / name).mkdir()
+    assert len(read_image_folder(tmp_path).x) == 3
+    (tmp_path / "owl").mkdir()
+    with pytest.raises(DataError, match=r"owl: .*; got none\. Put images into it, or remove it\."):
+        read_image_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["IM0001", "1.dcm"])
+def test_dicom_files_are_to_be_converted(tmp_path: Path, name: str) -> None:
+    save_flat(tmp_path / "cat" / "1.png", 1)
+    (tmp_path / "cat" / name).write_bytes(bytes(128) + b"DICM")
+    (tmp_path / "dog").mkdir()
+    with pytest.raises(DataError, match=r"If it is a DICOM file, convert the scans to PNG"):
+        read_image_folder(tmp_path)
+
+
+def test_one_bright_image_that_darkens_all_others_is_warned_of(tmp_path: Path) -> None:
+    for number in range(5):
+        level = 60_000 if number == 3 else 4_000
+        path = tmp_path / f"{number}.png"
+        Image.fromarray(np.full((4, 4), level, np.uint16)).save(path)
+    paths = sorted(tmp_path.iterdir())
+    with pytest.warns(UserWarning, match=r"is 4,000, that of '3.png' is 60,000.* at most 16 of"):
+        assert read_images(paths).bits == 16
+    assert read_images(paths[:3]).bits == 12  # without a warning

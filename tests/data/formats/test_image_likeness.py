@@ -1,5 +1,6 @@
 """Notes on new images that are unlike those of training in colour or shape."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -70,3 +71,45 @@ def test_likeness_is_that_of_the_training_images() -> None:
         assert Likeness.read(one._asdict()) == one
     for damaged in (None, [], {"in_colour": 1, "aspect": -1.0}):
         assert Likeness.read(damaged) == NOTHING_KNOWN
+
+
+def scans(n: int, *, seed: int, factor: float = 1.0, inverted: bool = False) -> np.ndarray:
+    """Noisy images with a bright centre (n, 1, 12, 12)."""
+    rows, columns = np.mgrid[:12, :12] / 11 - 0.5
+    noise = np.random.default_rng(seed).normal(0, 20, (n, 1, 12, 12))
+    x = (120 * np.exp(-(rows**2 + columns**2) / 0.1) + 70 + noise).clip(0, 255) * factor
+    return (255 - x if inverted else x).astype(np.uint8)
+
+
+def written(folder: Path, x: np.ndarray) -> Path:
+    folder.mkdir()
+    for number, image in enumerate(x):
+        Image.fromarray(image[0]).save(folder / f"{number}.png")
+    return folder
+
+
+def test_images_of_other_brightness_are_noted(tmp_path: Path) -> None:
+    training = Likeness.of_images(scans(40, seed=0), own_shape=True)
+    training = Likeness.read(json.loads(json.dumps(training._asdict())))  # as a model stores it
+    assert notes(written(tmp_path / "same", scans(40, seed=1)), 1, training) == []
+    for n, words in ((20, "most of 20 images differ"), (1, "the image differs")):
+        (note,) = notes(
+            written(tmp_path / f"dark{n}", scans(n, seed=1, factor=1 / 16)), 1, training
+        )
+        assert f"{words} from all training images in " in note
+        assert "another number of bits" in note
+    assert notes(tmp_path / "dark20", 1, NOTHING_KNOWN) == []
+
+
+def test_inverted_images_are_noted(tmp_path: Path) -> None:
+    training = Likeness.of_images(scans(40, seed=0), own_shape=True)._replace(levels=None)
+    assert notes(written(tmp_path / "same", scans(40, seed=1)), 1, training) == []
+    (note,) = notes(written(tmp_path / "not", scans(20, seed=1, inverted=True)), 1, training)
+    assert "they are bright where those are dark (median correlation -" in note
+    noise = np.random.default_rng(0).integers(0, 256, (40, 1, 12, 12), np.uint8)
+    assert Likeness.of_images(noise, own_shape=True).pattern is None  # nothing in common
+
+
+@pytest.mark.parametrize("damaged", [None, "x", [[1, 2]], [float("nan")] * 16, {}])
+def test_what_is_stored_wrongly_is_not_known(damaged: object) -> None:
+    assert Likeness.read({"levels": damaged, "pattern": damaged}) == NOTHING_KNOWN

@@ -1,17 +1,17 @@
 """A folder of images: one subfolder for each class, ``unlabelled`` for the rest."""
 
-import re
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import one_of, quoted, whole_number
 from dessl.data.errors import DataError, Unusable, few
+from dessl.data.formats.folder_files import SKIP, class_folders, every_image, image_files
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
@@ -22,18 +22,14 @@ from dessl.data.formats.image_file import (
     pixels,
 )
 from dessl.data.formats.image_likeness import NOTHING_KNOWN, Likeness, warn_of_unlike
-from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
+from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
 from dessl.data.labels import warn_of_doubtful
 from dessl.data.parts import Part, RawData
 from dessl.data.unknown_classes import UnknownClassesError
 
-SUFFIXES = frozenset(
-    ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
-)
 UNLABELLED = ("unlabelled", "unlabeled")
-CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
 LONGEST_SIDE = 224
-SKIP = "To leave out such files, pass --skip-damaged (skip_damaged=True in Python)."
+DARK_BITS = 2  # unused by most images of more than 8 bits: worth a warning
 SHORTEST_SIDE = 4  # smallest side that the networks accept
 
 
@@ -83,23 +79,36 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder, unlabelled, skip_others=skip_damaged)
-    if skip_damaged:
-        paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-        usable = _readable(folder, paths, max_pixels)
-        labelled = {name: [path for path in files if path in usable]
-                    for name, files in labelled.items()}  # fmt: skip
-        unlabelled = [path for path in unlabelled if path in usable]
     do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
-    paths = [*(path for files in labelled.values() for path in files), *unlabelled]
-    x, bits, _ = read_images(
-        paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
-    )
     counts = [len(files) for files in labelled.values()]
-    y = np.full(len(x), -1, np.int64)
-    y[: sum(counts)] = np.repeat(np.arange(len(counts)), counts)
+    y = np.repeat(np.arange(len(counts) + 1), [*counts, len(unlabelled)])
+    y[sum(counts) :] = -1
+    paths = [*(path for files in labelled.values() for path in files), *unlabelled]
+    return read_listed_images(
+        folder, paths, y, tuple(labelled), size=size, colour=colour, bits=bits,
+        max_pixels=max_pixels, max_bytes=max_bytes, skip_damaged=skip_damaged,
+    )  # fmt: skip
+
+
+def read_listed_images(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    class_names: Sequence[str],
+    *,
+    max_pixels: int = MAX_PIXELS,
+    skip_damaged: bool = False,
+    **options: Any,
+) -> RawData:
+    """These images of a folder with their class numbers (n,), −1 for none.
+
+    The other arguments are those of :func:`read_image_folder`.
+    """
+    paths, y = _usable(folder, paths, y, max_pixels, skip_damaged=skip_damaged)
+    x, bits, _ = read_images(paths, max_pixels=max_pixels, **options)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    return RawData(Part.of_arrays(x, y), tuple(labelled), row_names=names, bits=bits)
+    return RawData(Part.of_arrays(x, y), tuple(class_names), row_names=names, bits=bits)
 
 
 def read_new_images(
@@ -134,19 +143,43 @@ def read_new_images(
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
     """
     folder = Path(folder)
-    subfolders = class_folders(folder)
-    files = {
-        place: image_files(place, skip_others=skip_damaged) for place in subfolders or [folder]
-    }
-    of_place = dict.fromkeys(files, -1)
-    if labels and subfolders:
-        of_place = _labels(folder, files, class_names)
-    codes = [of_place[place] for place, inside in files.items() for _ in inside]
-    paths = [path for inside in files.values() for path in inside]
-    if skip_damaged:
-        usable = _readable(folder, paths, max_pixels)
-        codes = [code for code, path in zip(codes, paths, strict=True) if path in usable]
-        paths = [path for path in paths if path in usable]
+    if labels:
+        subfolders = class_folders(folder)
+        files = {
+            place: image_files(place, skip_others=skip_damaged) for place in subfolders or [folder]
+        }
+        of_place = dict.fromkeys(files, -1)
+        if subfolders:
+            of_place = _labels(folder, files, class_names)
+        codes = [of_place[place] for place, inside in files.items() for _ in inside]
+        paths = [path for inside in files.values() for path in inside]
+    else:
+        paths = every_image(folder, skip_others=skip_damaged)
+        codes = [-1] * len(paths)
+    return read_new_listed_images(
+        folder, paths, np.array(codes, np.int64), class_names, shape, bits=bits,
+        max_pixels=max_pixels, max_bytes=max_bytes, skip_damaged=skip_damaged, training=training,
+    )  # fmt: skip
+
+
+def read_new_listed_images(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    class_names: Sequence[str],
+    shape: Sequence[int],
+    *,
+    bits: int = 8,
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
+    skip_damaged: bool = False,
+    training: Likeness = NOTHING_KNOWN,
+) -> RawData:
+    """These images as a trained model expects them, with their class numbers (n,), −1 for none.
+
+    The other arguments are those of :func:`read_new_images`.
+    """
+    paths, y = _usable(folder, paths, y, max_pixels, skip_damaged=skip_damaged)
     channels, height, width = shape
     x, _, facts = read_images(
         paths,
@@ -158,8 +191,23 @@ def read_new_images(
     )
     warn_of_unlike(folder, paths, facts, x, training)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    rows = Part.of_arrays(x, np.array(codes, np.int64))
-    return RawData(rows, tuple(class_names), row_names=names)
+    return RawData(Part.of_arrays(x, y), tuple(class_names), row_names=names)
+
+
+def _usable(
+    folder: Path,
+    paths: Sequence[Path],
+    y: NDArray[np.int64],
+    max_pixels: int,
+    *,
+    skip_damaged: bool,
+) -> tuple[Sequence[Path], NDArray[np.int64]]:
+    """The files that can be read, and their class numbers; all unless others are to be skipped."""
+    if not skip_damaged:
+        return paths, y
+    usable = _readable(folder, paths, max_pixels)
+    kept = [row for row, path in enumerate(paths) if path in usable]
+    return [paths[row] for row in kept], y[kept]
 
 
 def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> set[Path]:
@@ -176,7 +224,7 @@ def _readable(folder: Path, paths: Sequence[Path], max_pixels: int) -> set[Path]
             f"{folder}: skipped {len(names):,} of {len(paths):,} files, which cannot be read: "
             f"{few(names, most=20)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return set(paths).difference(unusable.paths)
 
@@ -200,7 +248,7 @@ def read_images(
     shape = (len(paths), 1 if colour == "grey" else 3, height, width)
     check_limit(paths[0].parent, byte_count(shape, 1), max_bytes)
     deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
-    bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
+    bits = _bits(deep, [largest_value(path, max_pixels) for path in deep], bits)
     if early is not None and early.shape == shape:
         return Images(early, bits, facts)
     x, unusable = np.empty(shape, np.uint8), Unusable()
@@ -240,13 +288,27 @@ def _first_look(
     return facts, x
 
 
-def _bits(largest: Sequence[int], bits: int | None) -> int:
+def _bits(paths: Sequence[Path], largest: Sequence[int], bits: int | None) -> int:
     """The bits that the images' largest values need; or those given, warning about larger values.
 
-    One number for all images: an image darker than the others stays darker.
+    One number for all images: an image darker than the others stays darker, and there is a warning
+    if few very bright ones leave most of the others with few levels.
     """
     if bits is None:
-        return max([8, *(value.bit_length() for value in largest)])
+        bits = max([8, *(value.bit_length() for value in largest)])
+        typical = int(statistics.median_high(largest)) if largest else 0
+        if largest and typical < 2 ** (bits - DARK_BITS):
+            brightest = max(zip(largest, paths, strict=True))[1]
+            warnings.warn(
+                f"most of the {len(largest):,} images of more than 8 bits are very dark beside "
+                f"others: the median of their largest values is {typical:,}, that of "
+                f"{quoted(brightest.name)} is {max(largest):,}. All are scaled alike, so that "
+                f"most keep at most {(typical >> (bits - 8)) + 1} of 256 levels. Rescale or remove "
+                "the brighter images, or scale each device's images to one range.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return bits
     whole_number("bits", bits, low=8, high=16)
     beyond = [value for value in largest if value >= 2**bits]
     if beyond:
@@ -276,77 +338,10 @@ def _sorted_files(
             folder,
             expected="at least two subfolders, one for each class",
             got=few(list(labelled)) or "none",
-            do="Sort the labelled images into subfolders named for their class.",
+            do="Sort the labelled images into subfolders named for their class, or pass --labels "
+            "FILE, a table with their file names and labels (labels= in Python).",
         )
     return labelled, unlabelled
-
-
-def class_folders(folder: Path) -> list[Path]:
-    """The subfolders in order; images next to them, which belong to no class, are refused."""
-    if not folder.is_dir():
-        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
-    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    folders = [path for path in inside if path.is_dir()]
-    loose = [path for path in inside if path.is_file() and path.suffix.lower() in SUFFIXES]
-    for path in (*folders, *loose):
-        check_name(path)
-    lost = [path for path in inside if path.is_symlink() and not path.exists()]
-    if lost:
-        raise DataError.of(
-            lost[0],
-            expected="folders or files",
-            got="a broken link, which may be a class",
-            do="Mount or restore its target, or remove the link.",
-        )
-    if folders and loose:
-        raise DataError.of(
-            loose[0],
-            expected="images only in the subfolders, or no subfolders",
-            got=f"{len(loose)} image(s) next to them",
-            do="Move them to the folder of their class, or to 'unlabelled'.",
-        )
-    return folders
-
-
-def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
-    """The images of one folder in order; an empty folder and other files are refused.
-
-    Args:
-        folder: The folder.
-        skip_others: Whether to leave out files that are no images, with a warning, instead.
-    """
-    files = sorted(
-        (
-            path
-            for path in folder.iterdir()
-            if not path.name.startswith(".") and path.name.lower() not in CLUTTER
-        ),
-        key=lambda path: path.name,
-    )
-    for path in files:
-        check_name(path)
-    others = [
-        path
-        for path in files
-        # The image reader reports a broken link; a pipe would never end.
-        if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
-    ]
-    if nested := [path for path in others if path.is_dir()]:
-        _refuse_subfolder(nested[0])
-    if others and skip_others:
-        files = [path for path in files if path not in set(others)]
-        _warn_of_others(folder, others)
-        others = []
-    if others or not files:
-        raise DataError.of(
-            others[0] if others else folder,
-            expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
-            got="something else" if others else "none",
-            do=f"Move it elsewhere. {SKIP}"
-            if others
-            else "Pass a folder with images; to train, one whose subfolders are the classes.",
-        )
-    return files
 
 
 def _labels(
@@ -360,30 +355,6 @@ def _labels(
         names = [*class_names, UNLABELLED[0]]
         raise UnknownClassesError.of_labels(folder, "as names of subfolders", unknown, names)
     return {place: code[place.name] for place in files}
-
-
-def _refuse_subfolder(place: Path) -> None:
-    """Refuse a folder within that of a class, as of a patient, and say how to keep groups."""
-    name = place.name
-    letters = re.match(r"[A-Za-z_]*(?=[0-9]+$)", name)
-    pattern = f"^{letters[0]}[0-9]+" if letters else "^[^_]+"
-    raise DataError.of(
-        place,
-        expected="images directly in the folder of their class",
-        got=f"the folder {quoted(name)}",
-        do=f"Move its images up. If it is a patient's, or another group that belongs together, "
-        f"name the files after it, such as {name}_x.png, and pass --group '{pattern}' to keep "
-        "groups together.",
-    )
-
-
-def _warn_of_others(folder: Path, others: Sequence[Path]) -> None:
-    names = few([path.name for path in others])
-    warnings.warn(
-        f"{folder}: skipped files that are no images: {names}.",
-        UserWarning,
-        stacklevel=4,
-    )
 
 
 def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import one_of, whole_number
 from dessl.data.errors import DataError
-from dessl.data.formats.folder import SUFFIXES
+from dessl.data.formats.folder_files import SUFFIXES
 from dessl.data.formats.image_file import Colour, image_facts, pixels
 from dessl.data.stored.places import StoredFile, file_system
 from dessl.data.stored.rows import StoredRows, block_ends

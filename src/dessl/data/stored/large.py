@@ -9,12 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dessl.data.formats.folder import (
-    LONGEST_SIDE,
-    UNLABELLED,
-    class_folders,
-    read_image_folder,
-)
+from dessl.data.formats.folder import LONGEST_SIDE, UNLABELLED, read_image_folder
+from dessl.data.formats.folder_files import class_folders
 from dessl.data.formats.image_file import Colour
 from dessl.data.formats.npy import sparse_labels
 from dessl.data.semi import SemiData

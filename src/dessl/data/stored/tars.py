@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dessl._files import alone, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError
-from dessl.data.formats.folder import SUFFIXES
+from dessl.data.formats.folder_files import SUFFIXES
 from dessl.data.formats.image_file import Colour
 from dessl.data.stored.images import ImageRows
 from dessl.data.stored.places import StoredFile, described
