@@ -318,6 +318,13 @@ def test_measurements_with_a_unit_are_not_dropped(tmp_path: Path, cell: str, uni
         read_table(path, label="y")
 
 
+def test_a_table_without_column_names_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("21.5,0.3,kPa,1\n20.5,0.4,psi,0\n")
+    with pytest.raises(DataError, match="The first line seems to be data: add one with column"):
+        read_table(path, label="y")
+
+
 def test_identifiers_and_categories_may_end_in_letters(tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(400)[:100]
     rows = [f"{one}NO,{12 * (k % 3 + 1)} months,{k % 2}" for k, one in enumerate(order)]

@@ -15,6 +15,7 @@ from dessl.data.formats.cells import (
     Column,
     WrongCells,
     has_decimal_comma,
+    is_number,
     nearly_numbers,
     not_numbers,
     numbers,
@@ -295,6 +296,8 @@ def _check_named(
         if name not in names:
             several = "," in name and all(part.strip() in names for part in name.split(","))
             do = "Name one column at a time, and repeat the option for each."
+            if 2 * sum(is_number(other) for other in names) >= len(names):
+                several, do = True, "The first line seems to be data: add one with column names."
             raise DataError.of(
                 table.source,
                 expected=f"a column {quoted(name)}",
