@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -38,6 +39,15 @@ def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def fitted(rows: tuple) -> DeSSLClassifier:
     X, few, _ = rows
     return DeSSLClassifier(lam=0.5, **FAST).fit(X, few)
+
+
+def test_a_failed_fit_leaves_no_mixture_of_two_models(rows: tuple) -> None:
+    X, few, _ = rows
+    classifier = DeSSLClassifier(lam=0.0, **FAST).fit(X, few)
+    with pytest.raises(ValueError, match="same number of rows"):
+        classifier.fit(X, np.where(few[:9] < 0, -1, few[:9] + 5))
+    with pytest.raises(NotFittedError):
+        classifier.predict(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

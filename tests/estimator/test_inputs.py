@@ -63,12 +63,13 @@ def test_more_unlabelled_rows_are_part_of_the_table(people: tuple, fitted: DeSSL
         (lambda X: X[X.columns[::-1]], "must be in the same order"),
         (lambda X: X.assign(age="old"), "expected numbers in column 'age'; got 'old' in data row"),
         (lambda X: X.to_numpy(), "needs a data frame with the columns 'age', 'town'.* got ndarray"),
+        (lambda X: Lazy(), r"X\.collect\(\)"),
     ],
 )
 def test_columns_that_do_not_fit_are_said(
     people: tuple, fitted: DeSSLClassifier, change: Callable, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         fitted.predict(change(people[0]))
 
 

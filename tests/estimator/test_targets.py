@@ -58,10 +58,11 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
         ["dog", "-1", "cat"],
         np.array(["dog", "-1", "cat"]),
         pd.Series(["dog", -1, "cat"], dtype=object),
+        pd.Series([0.0, -1.0, 1.0]).astype(str),
     ],
 )
 def test_minus_one_among_text_is_refused(y: object) -> None:
-    with pytest.raises(ValueError, match=r"'-1' with text labels.*None"):
+    with pytest.raises(ValueError, match=r"'-1(\.0)?' with text labels.*None"):
         codes_and_classes(y)
 
 
@@ -131,6 +132,11 @@ def test_labels_of_several_kinds_are_refused(y: list, kinds: str) -> None:
     column[:] = y
     with pytest.raises(ValueError, match=f"only numbers, only text or only booleans; got {kinds}"):
         codes_and_classes(column)
+
+
+def test_labels_that_are_tuples_say_what_to_pass() -> None:
+    with pytest.raises(ValueError, match=r"got NoneType and tuple\. Name the classes with text"):
+        codes_and_classes([("x", 1), None, ("y", 2)])
 
 
 def test_labels_are_required() -> None:

@@ -135,11 +135,11 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     y = torch.full((50,), -1)
     y[:20], y[20] = torch.arange(20) % 2, 2
     data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
-    with pytest.warns(UserWarning, match="rare have only one label each"):
+    with pytest.warns(UserWarning, match="class 'rare' has only one label "):
         train, _, _ = split(data)
     assert 20 in train.labelled_rows.tolist()
     y[20] = 0
-    with pytest.warns(UserWarning, match=r"no training label is left of class\(es\) rare"):
+    with pytest.warns(UserWarning, match="class 'rare' has no training label left"):
         split(SemiData(data.x, y, class_names=["a", "b", "rare"]))
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="training labels of at least two classes; got only 'a'"):

@@ -17,6 +17,7 @@ from dessl.data.errors import did_you_mean, few
 
 MISSING = -1
 RECODE = "-1 means unlabelled: if it is a class, recode it (-1 and 1, for example, as 0 and 1)."
+MINUS_ONES = ("-1", "-1.0")  # as text, also of a float
 TWO_MARKS = (
     "-1 and NaN (or None) both occur, and both count as unlabelled. If -1 is a class, recode it as "
     "another number; if not, mark all unlabelled rows in one way to silence this."
@@ -253,11 +254,11 @@ def texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
         raise TypeError(
             f"{name} has bytes instead of text. Decode them: numpy.char.decode(labels, 'utf-8')."
         )
-    if "-1" in read:
+    if minus := next((text for text in read if text in MINUS_ONES), None):
         kind = "booleans" if _are_booleans(entries) else "text labels"
         raise ValueError(
-            f"{name} mixes '-1' with {kind}; -1 marks a missing label only among numbers. Use None "
-            f"for a missing label among {kind}; if it is a class, rename it."
+            f"{name} mixes {quoted(minus)} with {kind}; -1 marks a missing label only among "
+            f"numbers. Use None for a missing label among {kind}; if it is a class, rename it."
         )
     return np.array(read, dtype=object)
 

@@ -189,6 +189,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         warn_of_numbered()
         self._by_name = False
+        self.__dict__.pop("_saved", None)  # its classes and columns change before it does
         warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups, propensity=propensity)
         given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
@@ -319,6 +320,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if progress:
             progress.end(self.verdict_)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether it has a model: not after a fit that was interrupted or failed."""
+        return hasattr(self, "_saved")
 
     def predict_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
         """Return probabilities (n, classes), the classes in the order of ``classes_``.

@@ -129,6 +129,7 @@ def new_rows(
             )
         return array_rows(estimator, X, reset=False)
     if not is_frame(X):
+        _check_collected("X", X)
         names = few([quoted(column.name) for column in encoding.columns])
         raise ValueError(
             f"this classifier was trained on a table and needs a data frame with the columns "
@@ -188,8 +189,7 @@ def _with_advice(error: Exception, name: str, X: Any) -> Exception:
     """The error of scikit-learn for rows that are not numbers, and what to pass instead."""
     import scipy.sparse
 
-    if hasattr(type(X), "collect"):
-        return TypeError(f"{name} has rows that were not read yet. Pass {name}.collect().")
+    _check_collected(name, X)
     if scipy.sparse.issparse(X):
         do = f"If that takes too much memory, reduce {name} with TruncatedSVD first."
     elif np.asarray(X).dtype.kind in "OSUV":
@@ -199,6 +199,12 @@ def _with_advice(error: Exception, name: str, X: Any) -> Exception:
     else:
         return error
     return type(error)(f"{str(error).rstrip('. ')}. {do}")
+
+
+def _check_collected(name: str, X: Any) -> None:
+    """Refuse a lazy frame."""
+    if hasattr(type(X), "collect"):
+        raise TypeError(f"{name} has rows that were not read yet. Pass {name}.collect().")
 
 
 def _has_nan(name: str, rows: NDArray[Any], *, new: bool) -> ValueError:

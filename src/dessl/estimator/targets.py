@@ -120,7 +120,7 @@ def known_labels(y: Any) -> KnownLabels:
         y = np.asarray(y, dtype=object)  # scikit-learn would make floats of pandas' own kinds
     elif hasattr(y, "null_count"):  # Polars and PyArrow; NumPy would make floats of integers
         y = np.array(y.to_pylist() if hasattr(y, "to_pylist") else y.to_list(), dtype=object)
-    values = column_or_1d(y, warn=True)
+    values = _column(y)
     known = _known(values)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):
         # NumPy has made the text "nan" of NaN
@@ -136,6 +136,22 @@ def known_labels(y: Any) -> KnownLabels:
     if 0 < known.minus_ones < known.missing.sum():
         warnings.warn(f"y: {TWO_MARKS}", UserWarning, stacklevel=4)
     return known
+
+
+def _column(y: Any) -> NDArray[Any]:
+    """The labels as an array (n,); labels that are tuples are refused."""
+    try:
+        values: NDArray[Any] = column_or_1d(y, warn=True)
+    except ValueError:
+        kinds = {type(label).__name__ for label in y} if isinstance(y, list | tuple) else set()
+        if not kinds.intersection(("tuple", "list")):
+            raise
+        raise ValueError(
+            "y must hold one number, text or boolean for each row; got "
+            f"{' and '.join(sorted(kinds))}. Name the classes with text, such as 'x 1' for "
+            "('x', 1), and use None for missing labels."
+        ) from None
+    return values
 
 
 def _known(values: NDArray[Any]) -> KnownLabels:

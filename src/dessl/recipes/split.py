@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from dessl import _checks
+from dessl._checks import quoted
 from dessl.data import DataError, LabelDraw, Part, SemiData
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
@@ -272,8 +273,8 @@ def _check_held_out(data: SemiData, known: Tensor, test: Part) -> None:
     ]
     if alone:
         warnings.warn(
-            f"class(es) {few(alone)} have only one label each (or copies of one row), which is "
-            "used for training: they cannot be evaluated. Label more of their rows.",
+            f"{_classes(alone)} only one label{' each' * (len(alone) > 1)} (or copies of one row), "
+            "which is used for training and not for evaluation. Label more such rows.",
             UserWarning,
             stacklevel=3,
         )
@@ -285,8 +286,8 @@ def _check_single(data: SemiData, known: Tensor) -> None:
     single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
     if single:
         warnings.warn(
-            f"class(es) {few(single)} have a single training label, so no other label can show "
-            "whether they are learnt. Label more of their rows.",
+            f"{_classes(single)} only one training label{' each' * (len(single) > 1)}, so no other "
+            "label can show what is learnt. Label more such rows.",
             UserWarning,
             stacklevel=3,
         )
@@ -305,11 +306,21 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:
         warnings.warn(
-            f"no training label is left of class(es) {few(absent)}: the model cannot learn them. "
-            "Label more of their rows.",
+            f"{_classes(absent)} no training label left, and cannot be learnt. Label more such "
+            "rows.",
             UserWarning,
             stacklevel=3,
         )
+
+
+def _classes(names: list[str]) -> str:
+    """The subject and verb of a sentence on what classes have.
+
+    >>> _classes(["8"]), _classes(["a", "b"])
+    ("class '8' has", "classes 'a', 'b' have")
+    """
+    shown = few([quoted(name) for name in names])
+    return f"classes {shown} have" if len(names) > 1 else f"class {shown} has"
 
 
 def _with_labels(data: SemiData, known: Tensor, unknown: Tensor, groups: Tensor) -> SemiData:

@@ -49,3 +49,15 @@ def test_separators_are_named_if_there_are_any(cell: str, also: str) -> None:
     said = Advice().not_numbers("a", cell, comma=False, several=False)
     sign = next(one for one in cell if one in "%€$")
     assert said.startswith(f"Remove the sign '{sign}'{also or ' from'}")
+
+
+@pytest.mark.parametrize(
+    ("cell", "pattern"),
+    [("8,009.39", "[,]"), ("8.009,39", "[.]"), ("8 009", r"\s"), ("8'009", None)],
+)
+def test_separators_of_thousands_alone_are_removed(cell: str, pattern: str | None) -> None:
+    said = FrameAdvice().not_numbers("a", cell, comma=False, several=False)
+    assert said.startswith("Remove the separators of thousands: X['a'].astype('string').str.rep")
+    left = re.sub(pattern or "[']", "", cell)
+    assert re.fullmatch("8009([.,]39)?", left)
+    assert pattern is None or f"replace({pattern!r}, ''" in said

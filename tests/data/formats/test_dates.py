@@ -54,7 +54,19 @@ def check(path: Path, parts: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(data.x[:, number], values - values.mean(), atol=1e-3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("written_as", ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y"])
+@pytest.mark.parametrize(
+    "written_as",
+    [
+        "%Y-%m-%d",
+        "%Y/%m/%d",
+        "%d.%m.%Y",
+        "%m/%d/%Y",
+        "%d-%m-%Y",
+        "%d %b %Y",
+        "%d-%b-%Y",
+        "%B %d, %Y",
+    ],
+)
 def test_days_become_parts_of_a_date(tmp_path: Path, written_as: str) -> None:
     path = written(tmp_path / "a.csv", list(DAYS.strftime(written_as)))
     check(path, {**expected(DAYS.to_series()), "time of day, sine": 0, "time of day, cosine": 0})
@@ -125,6 +137,9 @@ def test_dates_may_be_categories_and_odd_ones_are_explained(tmp_path: Path) -> N
     both = [*unclear, "13/1/2024", "1/13/2024"]
     with pytest.warns(UserWarning, match="dropped 'seen': dates whose day and month"):
         read_table(written(path, both), label="y")
+    short = [f"{day}/{month}/24" for month in (3, 5, 7, 9) for day in (11, 12, 14, 16, 18, 20)]
+    with pytest.warns(UserWarning, match="dropped 'seen': dates with two digits for the year"):
+        read_table(written(path, short), label="y")
     with pytest.warns(UserWarning, match="dropped 'seen': constant"):
         read_table(written(path, ["2024-01-01"] * 20), label="y")
 

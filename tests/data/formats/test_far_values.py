@@ -76,6 +76,17 @@ def test_another_unit_in_a_later_table_is_noticed(tmp_path: Path) -> None:
         read_new_table(grams, again)
 
 
+def test_a_column_that_left_its_range_need_not_be_far(tmp_path: Path) -> None:
+    celsius = np.linspace(11, 29, 40)
+    _, encoding = read_table(written(tmp_path / "a.csv", celsius, B, Y), label="y")
+    fahrenheit = written(tmp_path / "f.csv", celsius * 9 / 5 + 32, B, Y)
+    with pytest.warns(UserWarning, match=r"numbers outside the range.*: 40 of 40 in 'a'"):
+        read_new_table(fahrenheit, encoding)
+    with warnings.catch_warnings():  # a few rows say nothing
+        warnings.simplefilter("error")
+        read_new_table(written(tmp_path / "b.csv", celsius[:5] + 30, B[:5], Y[:5]), encoding)
+
+
 def test_the_number_is_that_of_the_file(tmp_path: Path) -> None:
     _, encoding = read_table(written(tmp_path / "a.csv", 1.7e9 + A, B, Y), label="y")
     days = written(tmp_path / "days.csv", [19723, *A[1:]], B, Y)

@@ -286,6 +286,10 @@ def test_a_column_of_numbers_and_marks_is_refused(tmp_path: Path, marks: list[st
     )
     if sign := re.search("[%$]", marks[0]):
         do = rf"Remove the sign '\{sign[0]}' from all cells of the column; or, if the column has"
+    elif re.match(r"[0-9]+\D[0-9]{3}\b", marks[0]):
+        do = "Remove the separators of thousands from all cells of the column; or, if the column"
+    elif "\N{MINUS SIGN}" in marks[0]:
+        do = "Write the minus sign as '-' in all cells of the column"
     elif marks == ["inf"]:
         do = "Replace infinity by a number, or empty the cell"
     with pytest.raises(
@@ -298,6 +302,37 @@ def test_a_column_of_numbers_and_marks_is_refused(tmp_path: Path, marks: list[st
     assert read_table(path, label="y", ignore=["size"])[0].feature_names == ("n",)
     _, encoding = read_table(path, label="y", categorical=["size"])
     assert f"size={marks[0]}" in encoding.feature_names
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit"),
+    [("{} kPa", "kPa"), ("{}°C", "°C"), ("{} m/s", "m/s"), ("{} µg", "µg"), ("{}months", "months")],
+)
+def test_measurements_with_a_unit_are_not_dropped(tmp_path: Path, cell: str, unit: str) -> None:
+    values = np.random.default_rng(0).normal(100, 9, 40).round(1)
+    rows = [f"{cell.format(value)},{k % 2},{k // 2 % 2}" for k, value in enumerate(values)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["size,n,y", *rows]) + "\n")
+    expected = rf"got '{re.escape(rows[0].partition(',')[0])}'.* Remove the unit '{unit}' from all"
+    with pytest.raises(DataError, match=expected):
+        read_table(path, label="y")
+
+
+def test_a_table_without_column_names_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("21.5,0.3,kPa,1\n20.5,0.4,psi,0\n")
+    with pytest.raises(DataError, match="The first line seems to be data: add one with column"):
+        read_table(path, label="y")
+
+
+def test_identifiers_and_categories_may_end_in_letters(tmp_path: Path) -> None:
+    order = np.random.default_rng(0).permutation(400)[:100]
+    rows = [f"{one}NO,{12 * (k % 3 + 1)} months,{k % 2}" for k, one in enumerate(order)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["id,term,y", *rows]) + "\n")
+    with pytest.warns(UserWarning, match="dropped 'id': nearly every value is unique"):
+        data, _ = read_table(path, label="y")
+    assert data.feature_names == ("term=12 months", "term=24 months", "term=36 months")
 
 
 def test_all_columns_of_numbers_and_marks_are_named_at_once(tmp_path: Path) -> None:

@@ -157,6 +157,13 @@ def test_identifiers_of_a_frame_of_numbers_are_found(make: Callable) -> None:
     assert identifiers(frame) == ["rank", "float"]
 
 
+def test_numbers_may_be_objects() -> None:
+    rank = np.random.default_rng(1).permutation(N)
+    frame = pd.DataFrame({"rank": rank, "half": rank + 0.5}, dtype=object)
+    assert is_numbers(frame)
+    assert identifiers(frame) == ["rank"]
+
+
 def test_what_to_do_with_a_frame_is_said(people: pd.DataFrame) -> None:
     lists = read_frame(people.assign(many=[[1]] * N))
     with pytest.raises(

@@ -11,6 +11,12 @@ from dessl.data.formats.identifiers import how_to_keep
 
 SIGN = re.compile(r"[%‰$€£]")
 THOUSANDS = re.compile(r"[0-9][,'’ ][0-9]{3}")
+SEPARATED = re.compile(r"^[+-]?[0-9]{1,3}([.,'’\s][0-9]{3})+([.,][0-9]+)?$")
+LETTER = r"[^\W\d_]"
+MEASURED = re.compile(  # 80.1 kPa, 12 m/s and 21,5 °C
+    rf"^(?P<number>[+-]?[0-9]+([.,][0-9]+)?)\s?(?P<unit>(°{LETTER}?|{LETTER})({LETTER}|[./·²³])*)$"
+)
+MINUS = "\N{MINUS SIGN}"
 INFINITE = ("inf", "infinity")
 SHOWN = 3  # columns and marks named in an option
 
@@ -58,6 +64,16 @@ class Advice:
             thousands = " and the separators of thousands" * bool(THOUSANDS.search(cell))
             how = f"{quoted(sign[0])}{thousands}{self._removal(name, sign[0])}"
             return f"Remove the sign {how}; or, {self.category(name)}"
+        if separated := SEPARATED.match(cell):
+            how = self._replaced(
+                name, r"\s" if separated[1][0].isspace() else f"[{separated[1][0]}]", ""
+            )
+            return f"Remove the separators of thousands{how}; or, {self.category(name)}"
+        if measured := MEASURED.match(cell):
+            how = self._replaced(name, re.escape(measured["unit"]), "")
+            return f"Remove the unit {quoted(measured['unit'])}{how}; or, {self.category(name)}"
+        if cell.startswith(MINUS):
+            return f"Write the minus sign as '-'{self._replaced(name, MINUS, '-')}."
         return self._other(name, comma=comma, several=several)
 
     def unread(self, name: str) -> str:
@@ -100,8 +116,11 @@ class Advice:
         return "Replace infinity by a number, or empty the cell."
 
     def _removal(self, name: str, sign: str) -> str:
-        del name, sign
-        return " from all cells of the column"
+        return self._replaced(name, "[$€£,]" if sign in "$€£" else f"[{sign}]", "")
+
+    def _replaced(self, name: str, pattern: str, by: str) -> str:
+        del name, pattern
+        return " in all cells of the column" if by else " from all cells of the column"
 
     def _other(self, name: str, *, comma: bool, several: bool) -> str:
         del comma
@@ -150,9 +169,8 @@ class FrameAdvice(Advice):
         column = f"X[{name!r}].replace([np.inf, -np.inf], np.nan)"
         return f"Replace infinity by a number or NaN: {column}."
 
-    def _removal(self, name: str, sign: str) -> str:
-        marks = "[$€£,]" if sign in "$€£" else f"[{sign}]"
-        return f": X[{name!r}].astype('string').str.replace('{marks}', '', regex=True)"
+    def _replaced(self, name: str, pattern: str, by: str) -> str:
+        return f": X[{name!r}].astype('string').str.replace({pattern!r}, {by!r}, regex=True)"
 
     def _other(self, name: str, *, comma: bool, several: bool) -> str:
         # With decimal commas, pandas would take no cell for a number.

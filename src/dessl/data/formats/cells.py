@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.advice import Advice
+from dessl.data.formats.advice import MEASURED, Advice
 
 MISSING_NUMBERS = ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
 # No digit can be matched in two ways, so that matching takes linear time.
@@ -32,6 +32,8 @@ NEARLY = (
 )
 MIN_VALUES = 10
 MAX_OTHERS = 5
+UNIT_SHARE = 0.9
+SEEN = 10_000  # texts that are enough to tell
 FILE = Advice()
 
 
@@ -262,6 +264,25 @@ def nearly_numbers(column: Column, *, comma: bool = False) -> bool:
     if like.sum() < MIN_VALUES or other.sum() > MAX_OTHERS:
         return False
     return bool(like[rows].sum() >= other[rows].sum())
+
+
+def with_unit(column: Column, most: int) -> WrongCells | None:
+    """The cells of a column of measurements with one unit, as 80.1 kPa; None if it has none.
+
+    Nine in ten of its texts have the unit, and there are more than ``most``, or than half of the
+    rows: the column would be cut or dropped. Whole numbers of which none is repeated, as 7NO and
+    12NO, are identifiers.
+    """
+    texts = [] if column.numbers is not None else list(filter(None, column.texts.to_pylist()))
+    if len(texts) <= max(MIN_VALUES, min(most, len(column) // 2)):
+        return None
+    found = [one for text in texts[:SEEN] if (one := MEASURED.match(text))]
+    if len(found) < UNIT_SHARE * len(texts[:SEEN]) or len({one["unit"] for one in found}) > 1:
+        return None
+    whole = all(one["number"].isdigit() for one in found)
+    if whole and len(texts) == np.count_nonzero(~column.is_empty()):
+        return None
+    return wrong_cells(column)
 
 
 def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:

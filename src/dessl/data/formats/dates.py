@@ -32,6 +32,14 @@ SLASHED = (
     r"^([0-9]{1,2})[/-]([0-9]{1,2})[/-]([0-9]{4})"
     r"( ([0-9]{1,2}):([0-9]{2})(:[0-9]{2})?( ?([AaPp])[Mm])?)?$"
 )
+# Month by its English name: 31 Dec 2024, 31-Dec-2024 or December 31, 2024.
+DAY_MONTH = rf"^([0-9]{{1,2}})[ -]([A-Za-z]{{3,9}})\.?,?[ -]([0-9]{{4}})( {TIME})?$"
+MONTH_DAY = rf"^([A-Za-z]{{3,9}})\.? ([0-9]{{1,2}}),? ([0-9]{{4}})( {TIME})?$"
+MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
+          "october", "november", "december")  # fmt: skip
+NUMBERS = {name[:length]: k + 1 for k, name in enumerate(MONTHS) for length in (3, len(name))}
+NUMBERS["sept"] = 9
+SHORT_YEAR = r"^[0-9]{1,2}([./-])([0-9]{1,2}|[A-Za-z]{3})[./-][0-9]{2}$"
 LONGEST = 40  # characters of a date
 First = Literal["", "day", "month"]
 
@@ -55,9 +63,9 @@ class DateColumn(MomentColumn):
 def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     """The column as dates, or why it is dropped; None if it does not have dates.
 
-    It has dates if nine in ten of its non-empty cells are 2024-12-31, 31.12.2024 or 12/31/2024,
-    with or without a time and, after the first, a time zone. In the last way of writing, a number
-    above 12 must show whether the day or the month comes first.
+    It has dates if nine in ten of its non-empty cells are 2024-12-31, 31.12.2024, 31 Dec 2024 or
+    12/31/2024, with or without a time and, after the first, a time zone. In the last way of
+    writing, a number above 12 must show whether the day or the month comes first.
 
     Raises:
         DataError: Some of the other cells are not dates.
@@ -65,7 +73,7 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     if column.numbers is not None:
         return None
     first = _first(column.texts)
-    known = (DATE, DOTTED, SLASHED) if first else (DATE, DOTTED)
+    known = (DATE, DOTTED, DAY_MONTH, MONTH_DAY, *([SLASHED] if first else []))
     if not any(matching(column.texts, pattern).any() for pattern in known):
         return None
     if not are_moments(column, lambda text: _moment(text, first)):
@@ -87,6 +95,11 @@ def dates_of_unknown_order(texts: Any) -> bool:
     return bool(np.mean(matching(texts, SLASHED)) >= SHARE)
 
 
+def dates_of_short_years(texts: Any) -> bool:
+    """Whether most texts are dates such as 31/12/24, whose parts and century are ambiguous."""
+    return bool(np.mean(matching(texts, SHORT_YEAR)) >= SHARE)
+
+
 def _first(texts: Any) -> First:
     """Whether the day or the month comes first in dates such as 12/31/2024; "" if unknown.
 
@@ -105,6 +118,8 @@ def _moment(text: str, first: First) -> Moment | None:
 
     >>> _moment("1970-01-02T01:00+01:00", ""), _moment("2.1.1970", ""), _moment("1970-02-30", "")
     ((86400.0, 90000.0), (86400.0, 86400.0), None)
+    >>> _moment("2 Jan 1970", ""), _moment("January 2, 1970 01:00", ""), _moment("2 Foo 1970", "")
+    ((86400.0, 86400.0), (90000.0, 90000.0), None)
     >>> _moment("1/2/1970 1:00 PM", "month"), _moment("1/2/1970", "")
     ((133200.0, 133200.0), None)
     """
@@ -112,6 +127,10 @@ def _moment(text: str, first: First) -> Moment | None:
         return None
     if dotted := re.match(DOTTED, text):
         text = f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}{dotted[4] or ''}"
+    elif named := re.match(DAY_MONTH, text):
+        text = _with_number(named[3], named[2], named[1], named[4])
+    elif named := re.match(MONTH_DAY, text):
+        text = _with_number(named[3], named[1], named[2], named[4])
     elif first and (slashed := re.match(SLASHED, text)):
         text = _as_iso(slashed, first)
     if not re.match(DATE, text):
@@ -123,6 +142,10 @@ def _moment(text: str, first: First) -> Moment | None:
     wall = moment.replace(tzinfo=UTC).timestamp()
     offset = moment.utcoffset()
     return wall - (offset.total_seconds() if offset else 0.0), wall
+
+
+def _with_number(year: str, month: str, day: str, time: str | None) -> str:
+    return f"{year}-{NUMBERS.get(month.lower(), 0):02}-{day:0>2}{time or ''}"
 
 
 def _as_iso(slashed: re.Match[str], first: First) -> str:

@@ -17,6 +17,9 @@ from dessl.data.formats.tables import Table
 REPEATED_BEYOND = 3  # ranges of all other values, for a value that occurs more than once
 SINGLE_BEYOND = 100
 OUTSIDE = 3  # ranges of the training values, for the values of a later table
+SHIFTED = 0.8  # of the cells of a later column outside the range at all, as in another unit
+LEAST_SHIFTED = 10
+ROUNDING = 1e-3  # ranges: float32 loses digits
 
 
 class Far(NamedTuple):
@@ -75,30 +78,36 @@ def warn_of_outside(
 ) -> None:
     """Warn about numbers of a later table that lie far outside the range of the training data.
 
+    If most cells of a column lie outside, as degrees Fahrenheit after Celsius do, they need not be
+    far.
+
     Args:
         table: The table.
         x: Its features, (n, features).
         columns: The encoded columns; older encodings do not know their ranges.
         stacklevel: As in ``warnings.warn``, counted from the caller.
     """
-    texts, place = [], 0
+    texts, all_far, place = [], True, 0
     for column in columns:
         feature, place = place, place + len(column.feature_names)
         if not isinstance(column, NumericColumn) or column.low is None or column.high is None:
             continue
         values = column.mean + column.scale * x[:, feature].astype(np.float64)
-        room = OUTSIDE * (column.high - column.low)
-        outside = np.flatnonzero((values < column.low - room) | (values > column.high + room))
+        beyond = np.maximum(column.low - values, values - column.high) / (column.high - column.low)
+        outside = np.flatnonzero(beyond > ROUNDING)
+        if len(outside) < max(LEAST_SHIFTED, SHIFTED * len(x)):
+            outside = np.flatnonzero(beyond > OUTSIDE)
         if len(outside):  # as float32, a value far from the mean has lost digits
             cell = table.columns[column.name].cell(int(outside[0])).replace(",", ".")
             shown = float(cell) if is_number(cell) else values[outside[0]]
+            all_far &= bool((beyond[outside] > OUTSIDE).all())
             texts.append(
                 f"{len(outside):,} of {len(x):,} in {quoted(column.name)}, such as {shown:g} "
                 f"(training: {column.low:g} to {column.high:g})"
             )
     if texts:
         warnings.warn(
-            f"{table.source}: numbers far outside the range of the training data: "
+            f"{table.source}: numbers {'far ' * all_far}outside the range of the training data: "
             f"{few(texts, most=3)}. Predictions for such rows are not reliable: check the units.",
             UserWarning,
             stacklevel=stacklevel + 1,

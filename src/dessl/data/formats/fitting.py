@@ -15,10 +15,12 @@ from dessl.data.formats.cells import (
     Column,
     WrongCells,
     has_decimal_comma,
+    is_number,
     nearly_numbers,
     not_numbers,
     numbers,
     numeric_share,
+    with_unit,
     wrong_cells,
 )
 from dessl.data.formats.columns import (
@@ -31,7 +33,7 @@ from dessl.data.formats.columns import (
     missing_marks,
 )
 from dessl.data.formats.csv_dialect import is_csv
-from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
+from dessl.data.formats.dates import dates_of_short_years, dates_of_unknown_order, fitted_dates
 from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.far_values import Far, far_value, warn_of_far_values, warn_of_outside
 from dessl.data.formats.identifiers import how_to_keep, numbering
@@ -197,12 +199,13 @@ def fit_encoding(
 
     A column is numeric if all its non-empty cells are numbers. If nine in ten are, or half are and
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
-    mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
+    mistakes and refused; so are measurements with their unit in each cell, as 80.1 kPa, that would
+    otherwise be dropped. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
-    are, as 2024-12-31, 31.12.2024 or 12/31/2024; times of day if nine in ten are, as 13:15 or
-    13:15:30; and free text if it has more than 64 different texts, or half as many as rows, of
-    which most have three words or more. Any other column is categories, of which the 64 most
-    frequent are kept. Columns that are constant, that tell the rows apart
+    are, as 2024-12-31, 31.12.2024, 31 Dec 2024 or 12/31/2024; times of day if nine in ten are, as
+    13:15 or 13:15:30; and free text if it has more than 64 different texts, or half as many as
+    rows, of which most have three words or more. Any other column is categories, of which the 64
+    most frequent are kept. Columns that are constant, that tell the rows apart
     (:mod:`dessl.data.formats.identifiers`), or in which nearly every text is unique are dropped,
     with a warning. A label such as NA or unlabelled, or -1 among whole numbers, is a class like any
     other, with a warning; -1 among text is refused, and so are fractions most of which occur only
@@ -293,6 +296,8 @@ def _check_named(
         if name not in names:
             several = "," in name and all(part.strip() in names for part in name.split(","))
             do = "Name one column at a time, and repeat the option for each."
+            if 2 * sum(is_number(other) for other in names) >= len(names):
+                several, do = True, "The first line seems to be data: add one with column names."
             raise DataError.of(
                 table.source,
                 expected=f"a column {quoted(name)}",
@@ -325,6 +330,8 @@ def _fitted(
             return moments
         if column.numbers is None and is_free_text(column):
             return fitted_text(column) or "its texts have nothing in common"
+        if (measured := with_unit(column, MAX_CATEGORIES)) is not None:
+            return measured
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
@@ -334,6 +341,8 @@ def _fitted(
     if not categorical and len(counts) > max(10, filled // 2):
         if column.numbers is None and dates_of_unknown_order(column.texts):
             return "dates whose day and month cannot be told apart: write them as 2024-12-31"
+        if column.numbers is None and dates_of_short_years(column.texts):
+            return "dates with two digits for the year: write them as 2024-12-31"
         return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)

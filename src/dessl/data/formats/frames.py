@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
@@ -133,11 +134,17 @@ def identifiers(x: Any) -> list[Any]:
     ['id']
     """
     if _is_pandas(x):
-        columns = {name: x.iloc[:, k].to_numpy() for k, name in enumerate(x.columns)}
+        columns = {name: _as_numbers(x.iloc[:, k]) for k, name in enumerate(x.columns)}
     else:
         arrow = read_frame(x).arrow
         columns = {name: arrow[name].to_numpy() for name in arrow.column_names}
     return [name for name, values in columns.items() if numbering(values) is not None]
+
+
+def _as_numbers(column: Any) -> NDArray[Any]:
+    """A column of pandas with numbers alone, which may be objects."""
+    values: NDArray[Any] = column.to_numpy()
+    return values.astype(np.float64) if values.dtype == object else values
 
 
 def frame_encoding(
