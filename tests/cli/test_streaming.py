@@ -83,20 +83,20 @@ def test_large_files_are_streamed_by_themselves(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = str(table)
-    assert not sources._is_streamed(source, "table", None)
+    assert not sources._is_streamed(source, "table", None, labels=None)
     monkeypatch.setattr(sources, "TABLE_BYTES", table.stat().st_size - 1)
-    assert sources._is_streamed(source, "table", None)
-    assert not sources._is_streamed(source, "table", False)
-    assert not sources._is_streamed(source, "npy", None)
+    assert sources._is_streamed(source, "table", None, labels=None)
+    assert not sources._is_streamed(source, "table", False, labels=None)
+    assert not sources._is_streamed(source, "npy", None, labels=None)
     (tmp_path / "cat").mkdir()
     (tmp_path / "unlabelled").mkdir()
     for k in range(3):
         (tmp_path / "unlabelled" / f"{k}.png").touch()
-    assert not sources._is_streamed(str(tmp_path), "images", None)
+    assert not sources._is_streamed(str(tmp_path), "images", None, labels=None)
     monkeypatch.setattr(sources, "IMAGES", 2)
-    assert sources._is_streamed(str(tmp_path), "images", None)
+    assert sources._is_streamed(str(tmp_path), "images", None, labels=None)
     before = sources.fingerprint(str(tmp_path))
     (tmp_path / "unlabelled" / "0.png").write_text("larger")
     assert sources.fingerprint(str(tmp_path)) != before
     monkeypatch.setattr(sources, "ARRAY_BYTES", table.stat().st_size - 1)
-    assert sources._is_streamed(source, "npy", None)
+    assert sources._is_streamed(source, "npy", None, labels=None)
