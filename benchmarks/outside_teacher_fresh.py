@@ -28,10 +28,12 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
+from torch import Tensor
 
 from dessl._files import write_whole
 from dessl.evaluation import ShiftWarning
 from dessl.teachers.fold_networks import ensemble_log_p
+from dessl.teachers.school import School
 from dessl.teachers.student import decided, students_of
 from dessl.teachers.tree_student import tree_students
 from machine import machine
@@ -52,6 +54,7 @@ from outside_teacher_pool import add_options, asked, run_missing, without_answer
 from outside_teacher_pool_report import ANSWERS, STUDENT, TEACHER, WITHOUT
 from tree_students import before_answers
 
+Named = dict[str, Tensor]  # answers by the name of a teacher
 TABLES = Path(__file__).parent / "runs" / "gains_tables.npz"
 SETS = ("beps", "cells", "chile", "credit", "diamonds", "fishing", "hpc", "telecom")
 GOLD_LABELS, DRAWS = (100,), 4
@@ -73,11 +76,15 @@ PAIRS = (
 
 def measured(cell: Cell, tables: Path) -> dict[str, Any]:
     """Cross-entropy and accuracy of each model on test rows, and what the gate kept."""
-    began = time.perf_counter()
     x, y, school = before_answers(cell._replace(teacher=""), tables)
-    n_test = len(x) - len(school.x)
-    new, said = slice(n_test), answers_of(cell.teacher, x, y, seed=cell.draw)
-    school = asked(school, said[n_test:])
+    return {**cell._asdict(), **compared(school, x, y, answers_of(cell.teacher, x, y, cell.draw))}
+
+
+def compared(school: School, x: Tensor, y: Tensor, said: Tensor | Named) -> dict[str, Any]:
+    """The same for rows of which the first are test rows, and answers of one teacher or several."""
+    began, n_test = time.perf_counter(), len(x) - len(school.x)
+    new = slice(n_test)
+    school = asked(school, part(said, slice(n_test, None)))
     lessons, imitators = school.lessons(), school.imitators()
     students, trees = students_of(school, lessons), tree_students(school, lessons)
     taught = decided(school, students, imitators, trees, at_prediction=True)
@@ -87,11 +94,18 @@ def measured(cell: Cell, tables: Path) -> dict[str, Any]:
         TEACHER: ensemble_log_p(imitators[0], rows),
         WITHOUT: without_answers(taught, school).predict_log_proba(x[new]),
         STUDENT: taught.predict_log_proba(x[new]),
-        ANSWERS: taught.predict_log_proba(x[new], said[new]),
+        ANSWERS: taught.predict_log_proba(x[new], part(said, new)),
     }
     kept = {STUDENT: taught.report.student.kept, ANSWERS: bool(heard and heard.kept)}
-    facts = {"scores": scores_of(found, y[new]), "kept": kept}
-    return {**cell._asdict(), **facts, "seconds": time.perf_counter() - began}
+    seconds = time.perf_counter() - began
+    return {"scores": scores_of(found, y[new]), "kept": kept, "seconds": seconds}
+
+
+def part(said: Tensor | Named, rows: slice) -> Tensor | Named:
+    """The answers to some rows."""
+    if isinstance(said, Tensor):
+        return said[rows]
+    return {name: its[rows] for name, its in said.items()}
 
 
 def cells(draws: int) -> list[Cell]:

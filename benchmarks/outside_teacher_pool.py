@@ -185,7 +185,7 @@ def without_teacher(cell: Cell) -> tuple[Tensor, School]:
     return torch.as_tensor(default.predict_proba(x[:n_test].numpy())).log(), school
 
 
-def asked(school: School, said: Tensor) -> School:
+def asked(school: School, said: Tensor | dict[str, Tensor]) -> School:
     """The same rows and networks with another teacher's answers."""
     answers = as_answers(said, school.class_names, len(school.x))
     own = tuple(one.taken(school.gold_rows) for one in answers)
