@@ -54,6 +54,36 @@ def test_answers_that_were_not_kept_change_nothing() -> None:
     assert torch.equal(deaf.predict_log_proba(x, said), found.predict_log_proba(x))
 
 
+def test_answers_to_new_rows_are_doubted_as_far_as_gold_rows_could_not_tell() -> None:
+    """Without the doubt, the pool; with it, a mean with the student in probabilities."""
+    found = taught("good", at_prediction=True)
+    choice = found.report.with_answers
+    assert choice is not None
+    assert choice.doubt == 1 / (found.report.n_gold + 2)  # every gold row has an answer
+    assert found.report.student.doubt == 0
+    sure = dataclasses.replace(choice, doubt=0.0)
+    pool = dataclasses.replace(found, report=dataclasses.replace(found.report, with_answers=sure))
+    x, said = rows()[0][600:], answers("good")[600:]
+    alone, heard = found.predict_log_proba(x).exp(), pool.predict_log_proba(x, said).exp()
+    expected = heard + (alone - heard) * choice.doubt
+    torch.testing.assert_close(found.predict_log_proba(x, said).exp(), expected)
+    assert not torch.equal(heard, expected)
+
+
+def test_what_is_evaluated_is_doubted_too() -> None:
+    """A gold row's loss is at most that of ε times what predicts without answers."""
+    found = taught("good", at_prediction=True)
+    choice, seen = found.report.with_answers, found.evaluated
+    assert choice is not None
+    assert seen is not None
+    assert seen.with_answers is not None
+    alone = seen.taught if found.report.student.kept else seen.without
+    least = alone.exp() * choice.doubt
+    assert bool((seen.with_answers.exp() >= least - 1e-12).all())
+    losses = -seen.with_answers.gather(1, seen.y.clamp(min=0)[:, None])[seen.y >= 0]
+    assert float(losses.mean()) == pytest.approx(choice.pooled_loss)
+
+
 def test_a_row_without_an_answer_is_predicted_by_the_student_alone() -> None:
     found = taught("good", at_prediction=True)
     x, said = rows()[0][600:], answers("good")[600:]

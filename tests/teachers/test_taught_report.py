@@ -162,6 +162,9 @@ def test_a_report_of_the_first_format_compares_with_gold_labels() -> None:
         ({"alone_loss": 0.53}, True, "The answers are used, but the gain may be chance"),
         ({"alone_loss": 0.51}, False, "The answers to new rows gave no gain of more than 1 "
          "standard error over the student alone, so it predicts alone: out-of-fold"),
+        ({"alone_loss": 0.51, "needed_over_alone": 0.4}, True, "the gain may be chance"),
+        ({"alone_loss": 0.51, "needed_over_alone": 0.6}, False, "no gain of more than 0.6 standard "
+         "errors over the student alone, so it predicts alone"),
         ({"alone_loss": 0.6, "pooled_loss": 0.7}, False, "did not help, so they are not used as "
          "input: out-of-fold cross-entropy 0.600 without them, 0.700 with them; change +0.100 "
          "(95 % interval +0.060 to +0.140)."),
@@ -214,8 +217,21 @@ def test_good_answers_that_the_student_could_not_learn_are_not_called_useless() 
     silent = dataclasses.replace(QUALITY, accuracy=None)
     for other in (
         dataclasses.replace(report, student=made(accuracy=deaf.accuracy)),  # the answers are used
-        dataclasses.replace(report, with_answers=made(answers_weight=0.0)),  # it was tried
+        dataclasses.replace(report, with_answers=made(alone_error=0.02)),  # used as input
         dataclasses.replace(report, student=made(answers_weight=0.0)),  # 0.9: better than both
         dataclasses.replace(report, teachers=(silent,)),
     ):
         assert other.hint == ""
+
+
+@pytest.mark.parametrize(
+    ("weight", "result"), [(0.0, "the model without answers"), (0.5, "the student alone")]
+)
+def test_a_teacher_better_than_the_result_is_named_if_its_answers_are_refused(
+    weight: float, result: str
+) -> None:
+    student = made(answers_weight=weight, accuracy=Interval(0.7, 0.6, 0.8))
+    refused = made(alone_loss=0.51, alone_error=0.02)
+    hint = TaughtReport(60, 540, (QUALITY,), student, refused).hint
+    assert f"the accuracy is 0.800 for model and about 0.700 for {result}. 60 gold rows" in hint
+    assert "at_prediction" not in hint  # that was asked for

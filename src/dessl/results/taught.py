@@ -150,4 +150,4 @@ def _taught_verdict(
     brier = brier.replace("held-out labels", "gold labels")
     where = "In cross-entropy, " + "with answers to new rows, " * (name == WITH_ANSWERS)
     said = f"{where}{choice.why[0].lower()}{choice.why[1:]} In the Brier score, {brier}"
-    return dataclasses.replace(found, sentence=said)
+    return dataclasses.replace(found, sentence=f"{said} {report.hint}".rstrip())

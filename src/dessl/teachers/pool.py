@@ -8,6 +8,7 @@ Both problems are convex. Shrinkage, not a test, makes the pool safe: with few l
 stay near 1 for the anchor and near 0 for the others.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -175,6 +176,17 @@ def best_of(
         power = exponent(log_p, y, labels, weights)
         scores[name] = float(_mean(losses(power * log_p.double(), y).numpy(), _shares(weights)))
     return min(scores, key=lambda name: scores[name])
+
+
+def mixed(log_p: Tensor, other: Tensor, share: float) -> Tensor:
+    """Return log((1 − share) p + share p') of two predictions as logarithms.
+
+    >>> mixed(torch.tensor([1.0, 0.0]).log(), torch.tensor([0.5, 0.5]).log(), 0.1).exp()
+    tensor([0.9500, 0.0500])
+    """
+    if not share:
+        return log_p
+    return torch.logaddexp(log_p + math.log1p(-share), other + math.log(share))
 
 
 def losses(scores: Tensor, y: Tensor) -> Tensor:

@@ -10,7 +10,8 @@
           instead of T)
     gate: keep the pool if its cross-fitted out-of-fold CE is below that of the model without
           answers (cc, S⁰ and M pooled, or cc where it is better) by one standard error; a teacher
-          at prediction time must also be better than what was kept without it
+          at prediction time must also be better than what was kept without it, by half of one, and
+          is mixed with it: (1 − ε) p + ε p_alone, ε = 1/(n + 2)
 
 Nothing that learns from a gold label is evaluated on it, and no network's step is selected by a
 label it is evaluated on (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or

@@ -5,8 +5,11 @@
 The weights for a gold row, and the settings of the other models, are fitted without its fold. The
 pool with answers is kept if a member that uses them has a weight, and if its cross-entropy is below
 that of the pool without them by one standard error; one that takes answers as input must also be
-better than what is kept without it. The pool without answers is kept unless the gold-only networks
-alone are better by one.
+better than what is kept without it, by half of one. The pool without answers is kept unless the
+gold-only networks alone are better by one.
+
+n gold rows cannot show that answers mislead less often than about once in n: answers as input are
+doubted, (1 − ε) p + ε p_alone with ε = 1/(n + 2), Laplace's estimate for no error in n rows.
 """
 
 import math
@@ -21,13 +24,21 @@ from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.teachers.answers import answered_by_any
 from dessl.teachers.crossfit import FOLDS
-from dessl.teachers.pool import LEAST_WEIGHT, exponent, least_cross_entropy, losses, weight_penalty
+from dessl.teachers.pool import (
+    LEAST_WEIGHT,
+    exponent,
+    least_cross_entropy,
+    losses,
+    mixed,
+    weight_penalty,
+)
 from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import Evaluated
 from dessl.teachers.taught_report import Choice, Interval, passes
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties on Σw − 1, and on all weights but the gold-only networks'
 NEEDED = 1.0  # standard errors by which the pool must be better
+OVER_ALONE = 0.5  # the same over what predicts without answers, for answers as input
 UNKNOWN = Interval(math.nan, math.nan, math.nan)  # until it is decided what is kept
 WITHOUT = (0, 1)  # networks of the pool that use no teacher: gold-only ones, self-taught student
 
@@ -52,8 +63,10 @@ def evaluated(
         answered = torch.ones_like(answered)
     heard = answered[:n]
     predicted = _predicted(school, parts, networks, heard)
+    doubt = 0.0 if alone is None else 1 / (int(heard.sum()) + 2)
     if alone is not None:
-        predicted[2] = torch.where(answered[:, None], predicted[2], alone)
+        doubted = mixed(predicted[2], alone, doubt)
+        predicted[2] = torch.where(answered[:, None], doubted, alone)
     found = [losses(log_p[:n], gold.y) for log_p in predicted]
     raised = found[1] - found[0]
     base = 0 if passes(float(raised.mean()), _standard_error(raised), NEEDED) else 1
@@ -78,6 +91,8 @@ def evaluated(
         alone_loss=None if alone is None else float(losses(alone[:n], gold.y).mean()),
         alone_error=None if alone is None else errors[1],
         answers_weight=float(weights[list(set(members[2]) - set(members[1]))].sum()),
+        doubt=doubt,
+        needed_over_alone=None if alone is None else OVER_ALONE,
     )
     instead = predicted[base] if alone is None else alone
     p = (predicted[2] if choice.kept else instead).exp()

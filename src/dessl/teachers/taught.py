@@ -15,10 +15,11 @@ from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.families import members_of, members_state
 from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p, network_log_p
+from dessl.teachers.pool import mixed
 from dessl.teachers.space import Space
 from dessl.teachers.taught_report import Choice, TaughtReport, renewed
 
-FORMAT = 3
+FORMAT = 4  # 4: answers as input are doubted
 OTHERS = "others."  # before the names of the other models' tensors
 GROUPS = ("complete_case", "students", "imitators")
 
@@ -108,10 +109,9 @@ class Taught:
         if not bool(answered.any()):
             return self._alone(columns, rows, gold)
         members = [_mean_log_p(gold), *self._students(rows), *self._corrected(gold, read)]
-        found = self._pooled(choice, members, columns)
-        if bool(answered.all()):
-            return found
-        return torch.where(answered[:, None], found, self._alone(columns, rows, gold))
+        alone = self._alone(columns, rows, gold)
+        found = mixed(self._pooled(choice, members, columns), alone, choice.doubt)
+        return torch.where(answered[:, None], found, alone)
 
     def _read(self, answers: Any, n: int) -> tuple[Answers, ...]:
         """The answers to n rows, one entry per teacher; some or all may be missing."""

@@ -102,7 +102,7 @@ class Choice:
         pooled_loss: Cross-entropy of the pool with answers.
         standard_error: Standard error of the paired difference of the last two.
         n: Number of gold rows.
-        needed: Standard errors by which the pool must be better.
+        needed: Standard errors by which the pool must be better than the model without answers.
         accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
         accuracy_gold_rows: The same from gold rows alone.
         alone_loss: Cross-entropy of what predicts without answers, for a pool that takes answers
@@ -112,6 +112,10 @@ class Choice:
             gets right and a single network does not; added to both accuracies.
         answers_weight: Sum of the weights of the members that use answers; None in reports of
             earlier versions, which did not require one.
+        doubt: Share of what predicts without answers that is mixed into a pool that takes answers
+            as input; 0 for a student, and in reports of earlier versions.
+        needed_over_alone: Standard errors by which such a pool must be better than what predicts
+            without answers; None in reports of earlier versions, where it was ``needed``.
     """
 
     members: tuple[str, ...]
@@ -129,6 +133,8 @@ class Choice:
     alone_error: float | None = None
     averaging: float = 0.0
     answers_weight: float | None = None
+    doubt: float = 0.0
+    needed_over_alone: float | None = None
 
     def averaged(self, by: float) -> "Choice":
         """The same, with accuracies of the mean over the folds instead of single networks."""
@@ -160,7 +166,11 @@ class Choice:
     def _better_than_alone(self) -> bool:
         if self.alone_loss is None or self.alone_error is None:
             return True
-        return passes(self.alone_loss - self.pooled_loss, self.alone_error, self.needed)
+        return passes(self.alone_loss - self.pooled_loss, self.alone_error, self._bar_over_alone)
+
+    @property
+    def _bar_over_alone(self) -> float:
+        return self.needed if self.needed_over_alone is None else self.needed_over_alone
 
     @property
     def used(self) -> tuple[float, ...]:
@@ -196,12 +206,12 @@ class Choice:
         )
         if more is not None and self.alone_loss != self.without_loss:
             found += f". The student alone has {self.alone_loss:.3f}; {_change(more)}"
-        bar = f" of more than {self.needed:g} standard error" if self.needed else ""
         if self.sure:
             said = f"The answers help: {found}.{self._caution}"
         elif self.kept:
             said = f"The answers are used, but the gain may be chance: {found}."
         elif self._better_than_without:
+            bar = _at_least(self._bar_over_alone)
             nothing = f"The answers to new rows gave no gain{bar} over the student alone"
             return f"{nothing}, so it predicts alone: {found}."
         else:
@@ -210,7 +220,7 @@ class Choice:
                 alone = "only gold labels and unlabelled rows are used"
             if more is not None:
                 alone = "they are not used as input"
-            said = f"{self._refusal(bar)}, so {alone}: {found}."
+            said = f"{self._refusal}, so {alone}: {found}."
         counted = ", ".join(
             f"{name} {weight:.2f}"
             for name, weight in zip(self.members, self.used, strict=True)
@@ -228,10 +238,11 @@ class Choice:
             f"at least {FEW_GOLD}."
         )
 
-    def _refusal(self, bar: str) -> str:
+    @property
+    def _refusal(self) -> str:
         """Why the answers are not used."""
         if self._has_weight:
-            gained = self.gain.value > ROUNDING
+            gained, bar = self.gain.value > ROUNDING, _at_least(self.needed)
             return f"The answers gave no gain{bar}" if gained else "The answers did not help"
         if self.alone_loss is not None:
             return "The answers got no weight"
@@ -239,6 +250,13 @@ class Choice:
             "The students that learnt from the answers predict no better than the other models and "
             "got no weight"
         )
+
+
+def _at_least(standard_errors: float) -> str:
+    """The size of a gain that would have been enough, in words; "" if any would."""
+    if not standard_errors:
+        return ""
+    return f" of more than {standard_errors:g} standard error{'s' * (standard_errors != 1)}"
 
 
 def _change(gain: Interval) -> str:
@@ -277,17 +295,26 @@ class TaughtReport:
 
     @property
     def hint(self) -> str:
-        """What to do with good answers that the student could not learn; "" if nothing."""
+        """What to do with good answers that are not used; "" if nothing."""
         known = [(one.accuracy.value, one.name) for one in self.teachers if one.accuracy]
         reached = self.student.accuracy.value
-        if self.student.kept or self.with_answers or not known or max(known)[0] <= reached:
+        used = self.student.kept if self.with_answers is None else self.with_answers.kept
+        if used or not known or max(known)[0] <= reached:
             return ""
         best, name = max(known)
         who = "the teacher" if name == "teacher" else name
-        return (
+        result = "the student alone" if self.student.kept else "the model without answers"
+        said = (
             f"The answers themselves may be good: on gold rows, the accuracy is {best:.3f} for "
-            f"{who} and about {reached:.3f} for the model without answers. If new rows get "
-            "answers too, use them there: --teacher-at-prediction, in Python at_prediction=True."
+            f"{who} and about {reached:.3f} for {result}. "
+        )
+        if self.with_answers is None:
+            return said + (
+                "If new rows get answers too, use them there: --teacher-at-prediction, in Python "
+                "at_prediction=True."
+            )
+        return said + (
+            f"{self.with_answers.n} gold rows do not show how far to trust them: label more rows."
         )
 
     @property
