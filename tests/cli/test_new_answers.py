@@ -29,7 +29,7 @@ def test_answers_that_are_not_used_are_not_read(
     model = SavedModel(TaughtPredictor(deaf), NAMES, (4,), image=False, details=details)
     source = tmp_path / "new.csv"
     source.write_text("a,b,c,d,good\n1,2,3,4,\n1,2,3,4,no class\n")
-    assert answers_to(model, str(source)) is None
+    assert answers_to(model, str(source), 2) is None
     assert capsys.readouterr().err == (
         "Note: this run does not use the answers to new rows (they gave no clear gain on gold "
         f"rows): the {predicts} predicts all rows.\n"

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dessl.cli.main import main
 from dessl.cli.new_answers import answers_to
 from dessl.data.errors import DataError
+from dessl.recipes import TaughtPredictor
 from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
@@ -343,7 +345,7 @@ def test_a_teacher_without_columns_has_no_answers(
     both = {"llm": ["llm"], "p": ["p(no)", "p(yes)"]}
     model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
     source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")  # without p
-    read = answers_to(model, str(source))
+    read = answers_to(model, str(source), 0)
     assert [(one.name, int(one.answered.sum())) for one in read or ()] == [("llm", 8)]
     assert "new.csv has no answers of 'p': only those of the other" in capsys.readouterr().err
 
@@ -356,7 +358,7 @@ def test_some_columns_of_a_teacher_are_refused(
     model = dataclasses.replace(saved, details={**saved.details, "teachers": both})
     source = new_rows(answers, tmp_path / "new.csv", lambda number, text: "yes")
     with pytest.raises(DataError, match=r"all columns of .*'p', or none; got no column 'p\(yes\)'"):
-        answers_to(model, str(source))
+        answers_to(model, str(source), 0)
 
 
 def test_answers_of_another_form_than_in_training_are_refused(
@@ -383,7 +385,7 @@ def test_answers_of_another_form_than_in_training_are_refused(
         match=r"expected probabilities of teacher 'llm', as in training, in 'llm\(no\)', "
         r"'llm\(yes\)'; got classes in 'llm'\. Pass probabilities",
     ):
-        answers_to(model, str(named))
+        answers_to(model, str(named), 0)
 
 
 def test_features_named_like_probabilities_are_not_answers(listening: Path, tmp_path: Path) -> None:
@@ -398,7 +400,7 @@ def test_features_named_like_probabilities_are_not_answers(listening: Path, tmp_
     )
     source = tmp_path / "new.csv"
     source.write_text("x_a,x_b\n0.1,0.2\n")
-    assert answers_to(model, str(source)) is None  # the student predicts alone
+    assert answers_to(model, str(source), 1) is None  # the student predicts alone
 
 
 def test_embeddings_have_answers_in_their_file_of_labels(
@@ -428,9 +430,89 @@ def test_embeddings_have_answers_in_their_file_of_labels(
     assert cli("predict", run, vectors, "--out", out)[0] == 0
     assert len(out.read_text().splitlines()) == 401
     assert cli("evaluate", run, vectors, "--labels", labels, "--label", "gold")[0] == 0
-    code, _, err = cli(*command, "--teacher-at-prediction", "--out", tmp_path / "other")
+    code, _, err = cli("predict", run, vectors, "--answers", labels, "--out", out)
     assert code == 2
-    assert "--teacher-at-prediction needs a table" in err
+    assert "fitted with --teacher-at-prediction, but this one was not" in err
+
+
+@pytest.fixture(scope="module")
+def vectors(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows as embeddings; beside them labels.csv with their gold labels and answers."""
+    with answers.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    path = tmp_path_factory.mktemp("embeddings") / "vectors.npy"
+    np.save(path, np.array([[line["a"], line["b"]] for line in lines], np.float32))
+    with (path.parent / "labels.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("gold", "llm"), *((one["gold"], one["llm"]) for one in lines)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def embedded(vectors: Path) -> Path:
+    """A run on embeddings whose teacher also answers new rows."""
+    run, labels = vectors.parent / "run", vectors.parent / "labels.csv"
+    command = ["fit", vectors, "--labels", labels, "--label", "gold", "--teacher", "llm"]
+    command += ["--teacher-at-prediction", "--missing-label", "not sure", "--steps", 20]
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in (*command, "--out", run)])
+    assert stop.value.code == 0
+    return run
+
+
+def test_new_embeddings_have_answers_in_a_table_beside_them(
+    cli: Cli, vectors: Path, embedded: Path, tmp_path: Path
+) -> None:
+    new, said, out = (tmp_path / name for name in ("new.npy", "said.csv", "p.csv"))
+    x = np.load(vectors)[:6]
+    np.save(new, x)
+    said.write_text("row,llm\n4,yes\n1,no\n0,yes\n2,not sure\n")
+    code, _, err = cli("predict", embedded, new, "--answers", said, "--out", out)
+    assert code == 0, err
+    assert "3 of 6 rows have no answer: the student predicts them alone" in " ".join(err.split())
+    with out.open(newline="") as file:
+        found = [float(line["p(yes)"]) for line in csv.DictReader(file)]
+    model = load_model(embedded / "model")
+    assert isinstance(model.model, TaughtPredictor)
+    assert model.model.taught.heard is not None
+    p = model.predict_proba(torch.from_numpy(x), ["yes", "no", None, None, "yes", None])
+    assert found == pytest.approx(p[:, model.class_names.index("yes")].tolist())
+
+
+def test_embeddings_without_answers_are_predicted_by_the_student(
+    cli: Cli, vectors: Path, embedded: Path, tmp_path: Path
+) -> None:
+    code, _, err = cli("predict", embedded, vectors, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert "no table has answers to these rows" in " ".join(err.split())
+
+
+def test_answers_beside_the_labels_are_used_to_evaluate(
+    cli: Cli, vectors: Path, embedded: Path, tmp_path: Path
+) -> None:
+    labels, alone, losses = vectors.parent / "labels.csv", tmp_path / "gold.csv", []
+    with labels.open(newline="") as file:
+        alone.write_text("".join(f"{line[0]}\n" for line in csv.reader(file)))
+    for given in (labels, alone):
+        command = ("evaluate", embedded, vectors, "--labels", given, "--label", "gold", "--json")
+        code, shown, err = cli(*command)
+        assert code == 0, err
+        losses.append(json.loads(shown)["labelled_rows"]["cross_entropy"])
+    assert losses[0] < losses[1] - 0.02
+
+
+def test_a_table_of_answers_that_does_not_fit_is_refused(
+    cli: Cli, answers: Path, vectors: Path, embedded: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.csv"
+    short.write_text("llm\nyes\n")
+    for data, says in (
+        (vectors, "expected 400 lines, one for each row of the embeddings; got 1"),
+        (answers, "--answers is for .npy files"),
+    ):
+        out = tmp_path / "p.csv"
+        code, _, err = cli("predict", embedded, data, "--answers", short, "--out", out)
+        assert code == 2
+        assert says in " ".join(err.split())
 
 
 def test_a_feature_of_nothing_but_classes_is_pointed_out(

@@ -171,10 +171,14 @@ def evaluate(
             data, Expected.of(other), labels=False, skip_damaged=skip_damaged,
             reading=AS_IT_IS if beside else given,
         )[0].x  # fmt: skip
-        return probabilities(other, data, x, reading=given, other_answers=other_answers)
+        return probabilities(
+            other, data, x, file=labels, reading=given, other_answers=other_answers
+        )
 
     with noted_warnings():
-        known = probabilities(model, data, rows.x, reading=given, other_answers=other_answers)
+        known = probabilities(
+            model, data, rows.x, file=labels, reading=given, other_answers=other_answers
+        )
         p = padded(known, names)
         measured = _measured(p, rows, question, groups, sets)
         if against:

@@ -7,8 +7,9 @@ from torch import Tensor
 from dessl._checks import quoted
 from dessl.cli.options import AS_IT_IS, Reading
 from dessl.cli.output import say
+from dessl.cli.sources import kind_of
 from dessl.data.errors import DataError, few
-from dessl.data.formats.answers import probability_columns, read_answers
+from dessl.data.formats.answers import in_rows_of, probability_columns, read_answers
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.saved import SavedModel
@@ -21,17 +22,42 @@ def probabilities(
     source: str,
     x: Tensor,
     *,
+    file: str | None = None,
     reading: Reading = AS_IT_IS,
     other_answers: str | None = None,
 ) -> Tensor:
-    """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does."""
-    answers = answers_to(model, source, reading=reading, other_answers=other_answers)
-    return model.predict_proba(x, answers)
+    """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does.
+
+    Args:
+        model: The model.
+        source: DATA.
+        x: Its rows.
+        file: Table with the answers, for embeddings.
+        reading: How the table is read; what it does not say is as in training.
+        other_answers: As in :func:`answers_to`.
+    """
+    place: str | None = source
+    if kind_of(source) == "npy":
+        place = None if str(file).endswith(".npy") else file
+    return model.predict_proba(
+        x, answers_to(model, place, len(x), reading=reading, other_answers=other_answers)
+    )
+
+
+def check_listens(model: SavedModel) -> None:
+    """Refuse answers to new rows for a model that was not trained to use them."""
+    taught = model.model.taught if isinstance(model.model, TaughtPredictor) else None
+    if taught is None or taught.listening is None:
+        raise ValueError(
+            "--answers is for a model that was fitted with --teacher-at-prediction, but this one "
+            "was not. Fit again with it, or omit --answers."
+        )
 
 
 def answers_to(
     model: SavedModel,
-    source: str,
+    source: str | None,
+    n_rows: int,
     *,
     reading: Reading = AS_IT_IS,
     other_answers: str | None = None,
@@ -40,7 +66,8 @@ def answers_to(
 
     Args:
         model: The model.
-        source: A table of new rows.
+        source: A table of new rows, or of answers to new embeddings; None if there is none.
+        n_rows: Number of new rows.
         reading: How the table is read; what it does not say is as in training.
         other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default
             as in training.
@@ -55,6 +82,10 @@ def answers_to(
             f"rows): the {predicts} predicts all rows."
         )
         return None
+    if source is None:
+        where = "--answers of dessl predict, --labels of dessl evaluate"
+        say(f"Note: no table has answers to these rows ({where}): the student predicts alone.")
+        return None
     table = open_table(source, **reading.like(model.encoding, source).options)
     columns = model.details["teachers"]
     absent = _absent(table, columns)
@@ -64,9 +95,13 @@ def answers_to(
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
     columns = {name: own for name, own in columns.items() if name not in absent}
-    missing = () if model.encoding is None else model.encoding.missing_labels
+    missing = model.details.get("missing_labels", ())
+    if model.encoding is not None:
+        missing = model.encoding.missing_labels
     other = other_answers or model.details.get("other_answers")
     cells = read_answers(table, columns, model.class_names, missing, other_answers=other)
+    if model.encoding is None:
+        cells = in_rows_of(table, cells, n_rows)
     if absent:
         named = few([quoted(name) for name in absent])
         say(f"Note: {source} has no answers of {named}: only those of the other teachers are used.")

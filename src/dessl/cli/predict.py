@@ -58,6 +58,15 @@ Out = Annotated[
         help="Write to this .csv, .parquet or .jsonl file; '-' for CSV on standard output."
     ),
 ]
+AnswersFile = Annotated[
+    str | None,
+    typer.Option(
+        "--answers",
+        metavar="FILE",
+        help="Table with the teachers' answers to the rows of .npy files, for a model that was "
+        "fitted with --teacher-at-prediction. In a table, they are columns of DATA.",
+    ),
+]
 Keep = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN,...", help="Columns of DATA to keep; repeatable."),
@@ -88,6 +97,7 @@ def predict(
     encoding: Encoding = None,
     missing: Missing = None,
     skip_damaged: SkipDamaged = False,
+    answers: AnswersFile = None,
     other_answers: OtherAnswers = None,
     complete_case: Twin = False,
     formulas: Formulas = False,
@@ -118,7 +128,9 @@ def predict(
             taken=_our_names(model),
             reading=reading.like(model.encoding, source),
         )
-        names, probabilities = _predicted(model, source, reading, other_answers, skip_damaged)
+        names, probabilities = _predicted(
+            model, source, reading, answers, other_answers, skip_damaged
+        )
     columns = kept | _columns(names, probabilities, model.class_names, at_least)
     content = file_content(out, columns, harmless=not formulas)
     if str(out) == "-":
@@ -210,17 +222,28 @@ def _predicted(
     model: "SavedModel",
     source: str,
     reading: Reading,
+    answers: str | None,
     other_answers: str | None,
     skip_damaged: bool,
 ) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
     """The names or numbers of all rows, and their probabilities."""
-    from dessl.cli.new_answers import probabilities
+    from dessl.cli.new_answers import check_listens, probabilities
     from dessl.cli.new_rows import Expected, new_rows
+    from dessl.cli.sources import kind_of
 
+    if answers is not None and kind_of(source) != "npy":
+        raise ValueError(
+            "--answers is for .npy files: the answers to the rows of a table are its columns. "
+            "Omit it."
+        )
+    if answers is not None:
+        check_listens(model)
     rows, names = new_rows(
         source, Expected.of(model), labels=False, reading=reading, skip_damaged=skip_damaged
     )
-    p = probabilities(model, source, rows.x, reading=reading, other_answers=other_answers)
+    p = probabilities(
+        model, source, rows.x, file=answers, reading=reading, other_answers=other_answers
+    )
     return names, p
 
 

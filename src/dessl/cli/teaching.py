@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dessl._checks import quoted
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
@@ -30,9 +28,8 @@ from dessl.cli.options import Reading
 from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import check_labels_file, kind_of, training_data
 from dessl.data import SemiData
-from dessl.data.formats.answers import read_answers, teacher_columns
+from dessl.data.formats.answers import in_rows_of, read_answers, teacher_columns
 from dessl.data.formats.columns import as_text
-from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table, open_table
 from dessl.recipes.predictor import TaughtPredictor
 from dessl.report.page import write_report
@@ -90,6 +87,8 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
             details = {"teachers": columns, "data_sha256": sha256}
             if options["other_answers"]:
                 details["other_answers"] = options["other_answers"]
+            if data.encoding is None:  # otherwise it has them
+                details["missing_labels"] = list(options["missing_label"] or ())
             put_model(out / MODEL, _saved(taught, data, details))
             facts = taught_facts(
                 taught,
@@ -125,11 +124,6 @@ def _answers_file(options: Mapping[str, Any]) -> str:
     if kind == "table":
         return str(source)
     check_labels_file(source, kind, labels)
-    if options["teacher_at_prediction"]:
-        raise ValueError(
-            "--teacher-at-prediction needs a table: answers to new rows are columns of DATA, and "
-            ".npy files have none. Omit it; the student predicts alone."
-        )
     return str(labels)
 
 
@@ -184,7 +178,7 @@ def _gold_rows(
         other_answers=options["other_answers"],
     )  # fmt: skip
     if embedded:
-        read = _in_rows(read, row_places(table, len(data)), len(data))
+        read = in_rows_of(table, read, len(data))
     else:
         _note_other_answers(table, data, options["label"])
     data.teachers = {
@@ -207,20 +201,6 @@ def _note_other_answers(table: Table, data: SemiData, label: str) -> None:
                 f"these are answers of another source, pass --teacher {shlex.quote(name)} or "
                 f"--ignore {shlex.quote(name)}: as a feature, new rows need them too."
             )
-
-
-def _in_rows(read: Mapping[str, Any], places: Any, n_rows: int) -> dict[str, Any]:
-    """The answers of a table's lines, in the order of the rows; rows without a line have none."""
-    found: dict[str, Any] = {}
-    for name, lines in read.items():
-        if isinstance(lines, np.ndarray):
-            found[name] = np.full((n_rows, lines.shape[1]), np.nan)
-            found[name][places] = lines
-        else:
-            found[name] = [None] * n_rows
-            for place, answer in zip(places.tolist(), lines, strict=True):
-                found[name][place] = answer
-    return found
 
 
 def _saved(taught: Taught, data: SemiData, details: dict[str, Any]) -> SavedModel:

@@ -20,6 +20,7 @@ from dessl.data.errors import (
 )
 from dessl.data.formats.cells import has_decimal_comma, is_number, numbers
 from dessl.data.formats.columns import as_text
+from dessl.data.formats.npy import row_places
 from dessl.data.formats.tables import Table
 from dessl.data.labels import MARKS
 from dessl.data.spelling import Spelled, spelled
@@ -104,6 +105,27 @@ def read_answers(
             found[name] = read.classes
         else:
             found[name] = _probabilities(table, name, columns, class_names)
+    return found
+
+
+def in_rows_of(table: Table, read: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+    """Return the answers of a table's lines in the order of embeddings' rows.
+
+    Args:
+        table: Table with one line for each row, or with row numbers in a column ``row``; rows
+            without a line have no answer.
+        read: Result of :func:`read_answers`.
+        n_rows: Number of rows.
+    """
+    places, found = row_places(table, n_rows, what="lines"), dict[str, Any]()
+    for name, lines in read.items():
+        if isinstance(lines, np.ndarray):
+            found[name] = np.full((n_rows, lines.shape[1]), np.nan)
+            found[name][places] = lines
+        else:
+            found[name] = [None] * n_rows
+            for place, answer in zip(places.tolist(), lines, strict=True):
+                found[name][place] = answer
     return found
 
 

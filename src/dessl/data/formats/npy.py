@@ -287,14 +287,19 @@ def _label_column(table: Table, label: str | None) -> str:
     return label
 
 
-def row_places(table: Table, n_rows: int) -> Labels:
-    """Return the row of each line of a table of labels, in its order or from its column ``row``.
+def row_places(table: Table, n_rows: int, *, what: str = "labels") -> Labels:
+    """Return the row of each line of a table, in its order or from its column ``row``.
+
+    Args:
+        table: Table of labels or answers.
+        n_rows: Number of rows.
+        what: What there must be as many of, for an error.
 
     Raises:
         DataError: There are more or fewer lines than rows, or row numbers that do not exist.
     """
     if ROW not in table.columns:
-        _check_count(table.source, len(table), n_rows)
+        _check_count(table.source, len(table), n_rows, what)
         return np.arange(n_rows)
     rows = numbers(table.source, table.columns[ROW])
     right = (rows >= 0) & (rows < n_rows) & (rows == np.floor(rows))
@@ -311,13 +316,13 @@ def row_places(table: Table, n_rows: int) -> Labels:
     return rows.astype(np.int64)
 
 
-def _check_count(path: Path, n_labels: int, n_rows: int) -> None:
+def _check_count(path: Path, n_labels: int, n_rows: int, what: str = "labels") -> None:
     if n_labels != n_rows:
         header = " The first line of a table names its columns." * (n_labels == n_rows - 1)
         raise DataError.of(
             path,
-            expected=f"{n_rows:,} labels, one for each row of the embeddings",
+            expected=f"{n_rows:,} {what}, one for each row of the embeddings",
             got=f"{n_labels:,}",
-            do=f"Leave the label of an unlabelled row empty, or add a column {quoted(ROW)} with "
-            f"the numbers, from 0, of the rows that have a label.{header}",
+            do=f"Leave the cell of a row without one empty, or add a column {quoted(ROW)} with the "
+            f"numbers, from 0, of the rows that have one.{header}",
         )
