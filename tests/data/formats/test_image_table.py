@@ -84,6 +84,31 @@ def test_a_name_of_several_images_and_two_lines_for_one_are_refused(folder: Path
         read_labelled_images(folder, labels=path)
 
 
+def test_a_path_within_the_folder_means_itself(folder: Path) -> None:
+    Image.new("L", (5, 6)).save(folder / "p2" / "d.png")
+    Image.new("L", (5, 6)).save(folder / "p2" / "0012.png")
+    path = table(folder, "file,finding\nd.png,ill\n/scans/0012.png,well\n")
+    data = SemiData.from_folder(folder, labels=path)
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {name: y for name, y in known.items() if y >= 0} == {"d.png": 0, "0012.png": 1}
+
+
+def test_images_of_one_name_in_different_folders_are_different(folder: Path) -> None:
+    path = table(folder, "file,finding\np2/a.png,ill\np1/b.png,ill\nd.png,well\n")
+    with pytest.warns(UserWarning, match=r"1 of 3 lines name no image .*'p2/a\.png'"):
+        data = SemiData.from_folder(folder, labels=path)  # p1/a.png is another one
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {name: y for name, y in known.items() if y >= 0} == {"p1/b.PNG": 0, "d.png": 1}
+
+
+def test_images_whose_names_differ_in_case_alone_are_not_mixed_up(folder: Path) -> None:
+    Image.new("L", (5, 6)).save(folder / "D.PNG")
+    if not (folder / "d.png").samefile(folder / "D.PNG"):  # where case matters
+        path = table(folder, "file,finding\na,ill\nD.PNG,well\n")
+        with pytest.raises(DataError, match=r"'D\.PNG' in data row 2, the name of several"):
+            SemiData.from_folder(folder, labels=path)
+
+
 def test_damaged_images_are_left_out_with_their_labels(folder: Path) -> None:
     path = table(folder, "file,finding\na,ill\nb,ill\nd,well\n")
     (folder / "p1" / "b.PNG").write_bytes(b"no image")

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,8 +126,8 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
         DataError: No column names images, or a line names several, or two lines name one.
     """
     table = open_table(source, **reading)
-    keys = _keys(names)
-    found = {name: _images(column, keys) for name, column in table.columns.items()}
+    known = _Names.of(names)
+    found = {name: _images(column, known) for name, column in table.columns.items()}
     best = max(found, key=lambda name: int((found[name] != NONE).sum()), default=None)
     if best is None or not (found[best] != NONE).any():
         raise DataError.of(
@@ -139,8 +139,8 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
     images = found[best]
     _check_lines(table, best, images, names)
     lines = np.full(len(names), NONE)
-    known = images != NONE
-    lines[images[known]] = np.flatnonzero(known)
+    used = np.flatnonzero(images != NONE)
+    lines[images[used]] = used
     columns = {n: _taken(one, lines) for n, one in table.columns.items() if n != best}
     return replace(table, columns=columns, n_rows=len(names))
 
@@ -181,33 +181,52 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(part.rstrip("\\") for part in PureWindowsPath(plain).parts)
 
 
-def _keys(names: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """The image of each ending of a path, with and without the file's suffix; or ``SEVERAL``."""
-    keys: dict[tuple[str, ...], int] = {}
-    for image, name in enumerate(names):
-        *folders, file = _parts(name)
-        for last in {file, file.rpartition(".")[0]}:
-            for first in range(len(folders) + 1):
-                key = (*folders[first:], last)
-                keys[key] = image if keys.get(key, image) == image else SEVERAL
-        keys[(*folders, file)] = image  # a whole path means itself
-    return keys
+class _Names(NamedTuple):
+    """The image, or ``SEVERAL``, of each path within the folder, and of each ending of one."""
+
+    paths: dict[tuple[str, ...], int]
+    endings: dict[tuple[str, ...], int]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Self:
+        """Both of them with and without the file's suffix."""
+        paths: dict[tuple[str, ...], int] = {}
+        endings: dict[tuple[str, ...], int] = {}
+        parts = [_parts(name) for name in names]
+        for image, (*folders, file) in enumerate(parts):
+            for last in {file, file.rpartition(".")[0]}:
+                _add(paths, (*folders, last), image)
+                for first in range(len(folders) + 1):
+                    _add(endings, (*folders[first:], last), image)
+        own: dict[tuple[str, ...], int] = {}
+        for image, path in enumerate(parts):  # with its suffix, a path means itself
+            _add(own, path, image)
+        return cls(paths | own, endings | own)
+
+    def image(self, parts: tuple[str, ...]) -> int:
+        """The image whose path ends like this one, or that whose whole path this one ends with.
+
+        Files of one name in different folders are different images.
+        """
+        if parts in self.endings:
+            return self.endings[parts]
+        ends = (parts[k:] for k in range(1, len(parts)))
+        return next((self.paths[end] for end in ends if end in self.paths), NONE)
 
 
-def _images(column: Column, keys: dict[tuple[str, ...], int]) -> NDArray[np.int64]:
+def _add(images: dict[tuple[str, ...], int], key: tuple[str, ...], image: int) -> None:
+    images[key] = image if images.get(key, image) == image else SEVERAL
+
+
+def _images(column: Column, names: _Names) -> NDArray[np.int64]:
     """The image that each cell names, (lines,), or ``NONE`` or ``SEVERAL``."""
     if column.numbers is not None:
         texts, codes = np.unique(column.numbers, return_inverse=True)
         distinct = ["" if np.isnan(value) else f"{value:.15g}" for value in texts]
     else:
         distinct, codes = column.texts.to_pylist(), column.codes
-    found = [_image(_parts(text), keys) for text in distinct]
+    found = [names.image(_parts(text)) for text in distinct]
     return np.array(found, np.int64)[codes]
-
-
-def _image(parts: tuple[str, ...], keys: dict[tuple[str, ...], int]) -> int:
-    """The image of the longest ending of a path that is known."""
-    return next((keys[parts[k:]] for k in range(len(parts)) if parts[k:] in keys), NONE)
 
 
 def _check_lines(
@@ -221,7 +240,8 @@ def _check_lines(
             table.source,
             expected=f"in column {quoted(column)} the name of one image in each line",
             got=f"{quoted(cells.cell(line))} in data row {line + 1}, the name of several",
-            do="Write the path within the folder of images, with the suffix.",
+            do="Write the path within the folder of images, with the suffix. Upper and lower case "
+            "are the same.",
         )
     known = np.flatnonzero(images != NONE)
     times = np.bincount(images[known], minlength=len(names))
