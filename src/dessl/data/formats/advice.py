@@ -12,9 +12,9 @@ from dessl.data.formats.identifiers import how_to_keep
 SIGN = re.compile(r"[%‰$€£]")
 THOUSANDS = re.compile(r"[0-9]([,'’ ])[0-9]{3}(?![0-9])")
 SEPARATED = re.compile(r"^[+-]?[0-9]{1,3}([.,'’\s][0-9]{3})+([.,][0-9]+)?$")
-LETTER = r"[^\W\d_]"
+LETTER = r"[^\W\d_]"  # or ² or ³
 MEASURED = re.compile(  # 80.1 kPa, 12 m/s and 21,5 °C
-    rf"^(?P<number>[+-]?[0-9]+([.,][0-9]+)?)\s?(?P<unit>(°{LETTER}?|{LETTER})({LETTER}|[./·²³])*)$"
+    rf"^(?P<number>[+-]?[0-9]+([.,][0-9]+)?)\s?(?P<unit>(°{LETTER}?|{LETTER})({LETTER}|[./·])*)$"
 )
 MINUS = "\N{MINUS SIGN}"
 INFINITE = ("inf", "infinity")
