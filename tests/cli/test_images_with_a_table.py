@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dessl.data import SemiData
+
 Cli = Callable[..., Any]
 N = 80
 
@@ -54,6 +56,20 @@ def test_a_run_on_images_with_a_table(scans: Path, cli: Cli) -> None:
     assert "By site" in found.out
     assert "the model was trained on rows of" in found.err
     assert "rows are grouped by 'patient', as in the run" in found.err
+
+
+def test_a_plan_keeps_labels_and_names_that_look_like_formulas(scans: Path, cli: Cli) -> None:
+    text = Path("labels.csv").read_text().replace(",dark,", ",-ve,").replace(",bright,", ",+ve,")
+    Path("labels.csv").write_text(text.replace("\n000,", "\n-0,"))
+    Path("scans/000.png").rename("scans/-0.png")
+    cli("plan", "scans", "--labels", "labels.csv", "--label", "finding", "--rows", "5",
+        "--out", "next.csv")  # fmt: skip
+    assert "'+ve" in Path("next.csv").read_text()  # which no spreadsheet computes
+    data = SemiData.from_folder("scans", labels="next.csv", label="label")
+    assert data.class_names == ("+ve", "-ve")
+    assert len(data) == N
+    before = SemiData.from_folder("scans", labels="labels.csv", label="finding")
+    assert data.y.tolist() == before.y.tolist()
 
 
 def test_what_is_missing_is_said(scans: Path, cli: Cli) -> None:

@@ -25,6 +25,11 @@ from dessl.data.formats.tables import Table, open_table
 from dessl.data.parts import RawData
 
 NONE, SEVERAL = -1, -2  # images that a cell names, if not one
+# What dessl plan writes in place of +ve, so that no spreadsheet computes it.
+GUARDED = (
+    "(?s)^'('*[=+\\-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
+    "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}].*)$"
+)
 
 
 def read_labelled_images(
@@ -126,6 +131,7 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
         DataError: No column names images, or a line names several, or two lines name one.
     """
     table = open_table(source, **reading)
+    table = replace(table, columns={n: _without_guard(one) for n, one in table.columns.items()})
     known = _Names.of(names)
     found = {name: _images(column, known) for name, column in table.columns.items()}
     best = max(found, key=lambda name: int((found[name] != NONE).sum()), default=None)
@@ -261,6 +267,14 @@ def _check_lines(
             UserWarning,
             stacklevel=2,
         )
+
+
+def _without_guard(column: Column) -> Column:
+    """The column without the apostrophes that keep cells from being formulas."""
+    if column.numbers is not None:
+        return column
+    replaced = arrow_module().compute.replace_substring_regex(column.texts, GUARDED, r"\1")
+    return Column.of_texts(column.name, replaced, column.codes)
 
 
 def _taken(column: Column, lines: NDArray[np.int64]) -> Column:
