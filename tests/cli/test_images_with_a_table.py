@@ -72,6 +72,14 @@ def test_a_plan_keeps_labels_and_names_that_look_like_formulas(scans: Path, cli:
     assert data.y.tolist() == before.y.tolist()
 
 
+def test_the_next_command_of_a_plan_can_be_pasted(scans: Path, cli: Cli) -> None:
+    about = ("--labels", "labels.csv", "--label", "finding")
+    found = cli("plan", "scans", *about, "--rows", "5", "--group", "^0[0-9]|^", "--out", "my n.csv")
+    said = " ".join(found.out.split())
+    assert "pass --labels 'my n.csv' --label label --propensity propensity and " in said
+    assert "--group '^0[0-9]|^';" in said
+
+
 def test_what_is_missing_is_said(scans: Path, cli: Cli) -> None:
     found = cli("fit", "scans", "--out", "run")
     assert "or pass --labels FILE, a table with their file names" in found.err
