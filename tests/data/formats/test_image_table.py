@@ -109,6 +109,23 @@ def test_images_whose_names_differ_in_case_alone_are_not_mixed_up(folder: Path) 
             SemiData.from_folder(folder, labels=path)
 
 
+def test_row_numbers_and_labels_are_no_file_names(folder: Path) -> None:
+    for k in range(4):
+        Image.new("L", (5, 6)).save(folder / f"{k}.png")
+    path = table(folder, "row,file,finding\n0,3.png,1\n1,2.png,0\n2,lost.png,0\n3,d.png,1\n")
+    with pytest.warns(UserWarning, match=r"'lost\.png'"):
+        data = SemiData.from_folder(folder, labels=path, label="finding")
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {n: y for n, y in known.items() if y >= 0} == {"3.png": 1, "2.png": 0, "d.png": 1}
+    path = table(folder, "finding,file\n0,0\n1,1\n0,2\n")
+    known = dict.fromkeys(data.row_names or (), -1) | {"0.png": 0, "1.png": 1, "2.png": 0}
+    data = SemiData.from_folder(folder, labels=path, label="finding")
+    assert dict(zip(data.row_names or (), data.y.tolist(), strict=True)) == known
+    path = table(folder, "row,file,finding\n0,3,1\n1,2,0\n")
+    with pytest.raises(DataError, match="'row' and 'file', which name different images"):
+        SemiData.from_folder(folder, labels=path, label="finding")
+
+
 def test_damaged_images_are_left_out_with_their_labels(folder: Path) -> None:
     path = table(folder, "file,finding\na,ill\nb,ill\nd,well\n")
     (folder / "p1" / "b.PNG").write_bytes(b"no image")

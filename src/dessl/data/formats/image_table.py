@@ -5,7 +5,7 @@ File names may be with or without folders and suffix; folders may be written as 
 
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple, Self
@@ -20,7 +20,7 @@ from dessl.data.formats.columns import class_names as names_in_column
 from dessl.data.formats.columns import label_counts, missing_marks
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.folder import read_listed_images, read_new_listed_images
-from dessl.data.formats.folder_files import every_image
+from dessl.data.formats.folder_files import SUFFIXES, every_image
 from dessl.data.formats.tables import Table, open_table
 from dessl.data.parts import RawData
 
@@ -123,19 +123,21 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
     """The other columns of a table about images, with a row for each image; empty if it has none.
 
     Args:
-        source: The table. The column with the most cells that name an image has the file names.
+        source: The table. The column that names the most images has the file names; one that
+            names them with their suffix, before all others.
         names: Paths of the images (n,) within their folder.
         reading: Arguments of :func:`dessl.data.formats.tables.open_table`.
 
     Raises:
-        DataError: No column names images, or a line names several, or two lines name one.
+        DataError: No column names images, or two name different ones, or a line names several, or
+            two lines name one.
     """
     table = open_table(source, **reading)
     table = replace(table, columns={n: _without_guard(one) for n, one in table.columns.items()})
     known = _Names.of(names)
     found = {name: _images(column, known) for name, column in table.columns.items()}
-    best = max(found, key=lambda name: int((found[name] != NONE).sum()), default=None)
-    if best is None or not (found[best] != NONE).any():
+    best = _column_of_names(table, found)
+    if best is None:
         raise DataError.of(
             table.source,
             expected=f"a column with the file names of the images, such as {quoted(names[0])}",
@@ -233,6 +235,36 @@ def _images(column: Column, names: _Names) -> NDArray[np.int64]:
         distinct, codes = column.texts.to_pylist(), column.codes
     found = [names.image(_parts(text)) for text in distinct]
     return np.array(found, np.int64)[codes]
+
+
+def _column_of_names(table: Table, found: Mapping[str, NDArray[np.int64]]) -> str | None:
+    """The column of the file names by the images that cells name, or None.
+
+    Row numbers and labels such as 0 and 1 may name images too, 0.png and 1.png.
+    """
+    counts = {name: _named(table.columns[name], images) for name, images in found.items()}
+    best = max(counts, key=counts.__getitem__, default=None)
+    if best is None or not counts[best][1]:
+        return None
+    for name, images in found.items():
+        if counts[name] == counts[best] and (images != found[best]).any():
+            raise DataError.of(
+                table.source,
+                expected="one column with the file names of the images",
+                got=f"{quoted(best)} and {quoted(name)}, which name different images",
+                do="Write the file names with their suffix, or remove the other column.",
+            )
+    return best
+
+
+def _named(column: Column, images: NDArray[np.int64]) -> tuple[int, int]:
+    """How many different images a column names with the suffix of the file, and at all."""
+    full = np.zeros(len(column), np.bool_)
+    if column.numbers is None:
+        texts = column.texts.to_pylist()
+        full = np.array([one.lower().endswith(tuple(SUFFIXES)) for one in texts])[column.codes]
+    known = images != NONE
+    return len(np.unique(images[known & full])), len(np.unique(images[known]))
 
 
 def _check_lines(
