@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -63,6 +64,13 @@ def test_one_other_column_has_the_labels(folder: Path) -> None:
         read_labelled_images(folder, labels=path)
     new = read_new_labelled_images(folder, ("well", "ill"), (1, 4, 4), labels=path, label="finding")
     assert new.y.tolist() == [-1, 0, 1, -1, -1]
+
+
+def test_labels_of_another_type_are_refused(folder: Path) -> None:
+    path = folder / "labels.parquet"
+    pd.DataFrame({"file": ["a", "d"], "finding": [[1], [2]]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"expected labels in column 'finding'; got type list"):
+        read_labelled_images(folder, labels=path)
 
 
 def test_lines_without_an_image_are_counted(folder: Path) -> None:

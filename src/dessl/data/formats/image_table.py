@@ -162,6 +162,13 @@ def label_of(table: Table, label: str | None) -> str:
     names = [*table.columns, *table.unread]
     if label is None and len(names) == 1:
         label = names[0]
+    if label in table.unread:
+        raise DataError.of(
+            table.source,
+            expected=f"labels in column {quoted(label)}",
+            got=f"type {table.unread[label]}",
+            do="Convert the column.",
+        )
     if label is None or label not in table.columns:
         raise DataError.of(
             table.source,
