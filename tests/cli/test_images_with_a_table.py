@@ -80,6 +80,15 @@ def test_the_next_command_of_a_plan_can_be_pasted(scans: Path, cli: Cli) -> None
     assert "--group '^0[0-9]|^';" in said
 
 
+@pytest.mark.parametrize(
+    "command", [("audit",), ("plan", "--rows", "3", "--out", "a.csv"), ("fit", "--out", "run")]
+)
+def test_a_table_has_its_own_labels(scans: Path, cli: Cli, command: tuple[str, ...]) -> None:
+    found = cli(*command, "labels.csv", "--labels", "labels.csv", "--label", "finding")
+    said = "--labels labels.csv: a file of labels is only for .npy files and folders of images."
+    assert f"{said} Omit it; or, in dessl fit," in found.err
+
+
 def test_what_is_missing_is_said(scans: Path, cli: Cli) -> None:
     found = cli("fit", "scans", "--out", "run")
     assert "or pass --labels FILE, a table with their file names" in found.err
