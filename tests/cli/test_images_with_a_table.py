@@ -89,6 +89,21 @@ def test_a_table_has_its_own_labels(scans: Path, cli: Cli, command: tuple[str, .
     assert f"{said} Omit it; or, in dessl fit," in found.err
 
 
+def test_damaged_test_images_are_skipped_too(scans: Path, cli: Cli) -> None:
+    for k in range(6):
+        path = Path("test", ("dark", "bright")[k % 2], f"{k:03d}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(Path("scans", path.name).read_bytes())
+    Path("test", "dark", "bad.png").write_bytes(b"no image")
+    about = ("scans", "--labels", "labels.csv", "--label", "finding", "--test-file", "test")
+    assert "To leave out such files, pass --skip-damaged" in cli("audit", *about, "--cheap").err
+    found = cli("audit", *about, "--cheap", "--skip-damaged")
+    assert "test: skipped 1 of 7 files" in found.err
+    options = ("--steps", "5", "--no-pool", "--no-refit", "--skip-damaged", "--out", "run")
+    fitted = cli("fit", *about, *options)
+    assert fitted.code == 0, fitted.err
+
+
 def test_what_is_missing_is_said(scans: Path, cli: Cli) -> None:
     found = cli("fit", "scans", "--out", "run")
     assert "or pass --labels FILE, a table with their file names" in found.err
