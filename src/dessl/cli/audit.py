@@ -97,7 +97,7 @@ def audit(
             skip_damaged=skip_damaged, reading=Reading.of(sheet, encoding, missing), labels=labels,
         )  # fmt: skip
         if test_file is not None:
-            rows.test = new_rows(test_file, Expected.of(rows))[0]
+            rows.test = new_rows(test_file, Expected.of(rows), skip_damaged=skip_damaged)[0]
     # The products are small: a second thread would mostly wait, and for long on a busy machine.
     torch.set_num_threads(1)
     found = audited(rows, cheap=cheap, seed=seed)

@@ -281,7 +281,10 @@ def _rows(options: Options) -> Rows:
         every.groups = announced_groups(named, options["group"], reading=reading)
     if propensity is not None:
         every = _with_propensity(every, propensity, options)
-    test, names = (None, None) if test_file is None else read_test_file(test_file, data, every)
+    test, names = None, None
+    if test_file is not None:
+        skip = options["skip_damaged"]
+        test, names = read_test_file(test_file, data, every, skip_damaged=skip)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if test is not None and test_file is not None and options["group"] is not None:

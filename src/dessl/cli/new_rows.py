@@ -157,7 +157,7 @@ def _numbers(rows: Part) -> tuple[int, ...]:
 
 
 def read_test_file(
-    test_file: str, source: str, data: SemiData
+    test_file: str, source: str, data: SemiData, *, skip_damaged: bool = False
 ) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
     """Read the rows of ``--test-file`` and their names.
 
@@ -165,12 +165,13 @@ def read_test_file(
         test_file: The file.
         source: DATA.
         data: The rows of DATA, all of them.
+        skip_damaged: Whether to leave out images that cannot be read.
 
     Raises:
         DataError: They are the rows of DATA, or have no labels.
     """
     expected = Expected.of(data)
-    rows, names = new_rows(test_file, expected)
+    rows, names = new_rows(test_file, expected, skip_damaged=skip_damaged)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
         raise DataError.of(
             test_file,

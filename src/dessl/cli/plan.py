@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -147,11 +148,12 @@ def _then(data: str, group: str | None, out: Path) -> str:
     """How to train on the labels afterwards."""
     from dessl.cli.sources import kind_of
 
-    more = f" and --group {group}" if group else ""
+    more = f" and --group {shlex.quote(group)}" if group else ""
     if _is_images(data):
         return (
-            f"Then fill in their labels in its column label, and pass --labels {out} --label label "
-            f"--propensity propensity{more}; leave the images where they are."
+            "Then fill in their labels in its column label, and pass --labels "
+            f"{shlex.quote(str(out))} --label label --propensity propensity{more}; leave the "
+            "images where they are."
         )
     if kind_of(data) in ("table", "npz"):
         return (

@@ -273,8 +273,8 @@ def check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
         raise ValueError(f"{source} has no labels. Which file has them? Pass --labels FILE.")
     if kind not in ("npy", "images") and labels is not None:
         raise ValueError(
-            f"--labels must be the number of labels to keep; got {labels!r}. A file of labels is "
-            "only for .npy files and folders of images. Pass a whole number, or omit it."
+            f"--labels {labels}: a file of labels is only for .npy files and folders of images. "
+            "Omit it; or, in dessl fit, pass a whole number, the number of labels to keep."
         )
 
 

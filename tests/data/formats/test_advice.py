@@ -1,10 +1,11 @@
 """Advice about files names options; advice about data frames names none."""
 
 import re
+import time
 
 import pytest
 
-from dessl.data.formats.advice import Advice, FrameAdvice
+from dessl.data.formats.advice import MEASURED, Advice, FrameAdvice
 
 OPTIONS = re.compile(r"--[a-z]|\b(missing|ignore|categorical)=")
 
@@ -61,3 +62,29 @@ def test_separators_of_thousands_alone_are_removed(cell: str, pattern: str | Non
     left = re.sub(pattern or "[']", "", cell)
     assert re.fullmatch("8009([.,]39)?", left)
     assert pattern is None or f"replace({pattern!r}, ''" in said
+
+
+@pytest.mark.parametrize(
+    ("cell", "left"),
+    [
+        ("$23,810.50", "23810.50"),
+        ("12,50 €", "12,50 "),
+        ("1 234,50 €", "1234,50"),
+        ("1,234 %", "1234 "),
+        ("45,5 %", "45,5 "),
+    ],
+)
+def test_a_decimal_comma_is_not_removed_with_a_sign(cell: str, left: str) -> None:
+    said = FrameAdvice().not_numbers("a", cell, comma=False, several=False)
+    pattern = re.search(r"replace\('(.*?)', '', regex", said)
+    assert pattern is not None
+    assert re.sub(pattern[1], "", cell) == left
+
+
+def test_units_are_recognised_in_linear_time() -> None:
+    found = MEASURED.match("12 kg/m³·s²")
+    assert found is not None
+    assert found["unit"] == "kg/m³·s²"
+    started = time.perf_counter()
+    assert MEASURED.match("1 m" + "²" * 22 + "!") is None
+    assert time.perf_counter() - started < 0.1

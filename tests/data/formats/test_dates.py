@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from dessl.data.errors import DataError
 from dessl.data.formats.encoding import TableEncoding
@@ -113,6 +114,16 @@ def test_dates_of_a_parquet_file_and_gaps(tmp_path: Path) -> None:
     text = ["NA" if cell is None else cell.isoformat() for cell in cells]
     again = read_new_table(written(tmp_path / "b.csv", text), encoding)
     np.testing.assert_array_equal(again.x, data.x)
+
+
+def test_a_later_column_without_dates_may_be_stored_as_numbers(tmp_path: Path) -> None:
+    _, encoding = read_table(written(tmp_path / "a.parquet", [*DAYS[1:], None]), label="y")
+    none = read_new_table(written(tmp_path / "b.parquet", [None] * 3), encoding)
+    numbers = read_new_table(written(tmp_path / "c.parquet", [np.nan] * 3), encoding)
+    assert torch.equal(none.x, numbers.x)
+    path = written(tmp_path / "d.parquet", [np.nan, 7.0, np.nan])
+    with pytest.raises(DataError, match="'7' in data row 2"):
+        read_new_table(path, encoding)
 
 
 def test_a_cell_that_is_no_date_is_named(tmp_path: Path) -> None:

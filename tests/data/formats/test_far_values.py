@@ -45,15 +45,16 @@ def test_ordinary_and_heavy_tailed_columns_are_left_alone(values: object) -> Non
     assert far_value(np.asarray(values)) is None
 
 
-def test_a_mark_is_named_with_its_option(tmp_path: Path) -> None:
-    marked = np.where(np.arange(40) % 10 == 0, -999, B)
+@pytest.mark.parametrize("mark", ["-999", "-9999999", "99999.25"])
+def test_a_mark_is_named_with_its_option(tmp_path: Path, mark: str) -> None:
+    marked = np.where(np.arange(40) % 10 == 0, float(mark), B)
     path = written(tmp_path / "a.csv", A, marked, Y)
-    expected = r"-999 in 4 cells of 'b', all others from -0.94\d* to 1. If it marks missing cells, "
-    with pytest.warns(UserWarning, match=f"{expected}pass --missing=-999"):
+    expected = rf"{mark} in 4 cells of 'b', all others from -0.94\d* to 1. If it marks missing "
+    with pytest.warns(UserWarning, match=f"{expected}cells, pass --missing={mark} "):
         read_table(path, label="y")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_table(path, label="y", missing=("-999",))
+        read_table(path, label="y", missing=(mark,))
 
 
 def test_a_mistake_is_named(tmp_path: Path) -> None:

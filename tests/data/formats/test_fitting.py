@@ -318,6 +318,18 @@ def test_measurements_with_a_unit_are_not_dropped(tmp_path: Path, cell: str, uni
         read_table(path, label="y")
 
 
+def test_the_unit_is_named_if_the_first_cell_has_none(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(100, 9, 40).round(1)
+    rows = [f"{value} kPa,{k % 2},{k // 2 % 2}" for k, value in enumerate(values)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["size,n,y", "unknown,0,1", *rows]) + "\n")
+    expected = (
+        rf"got '{values[0]} kPa' in data row 2 \(40 such cells\)\. Remove the unit 'kPa' from"
+    )
+    with pytest.raises(DataError, match=expected):
+        read_table(path, label="y")
+
+
 def test_a_table_without_column_names_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("21.5,0.3,kPa,1\n20.5,0.4,psi,0\n")

@@ -1,5 +1,6 @@
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from PIL import Image
 
 from dessl.data.errors import DataError
 from dessl.data.formats.folder import read_image_folder, read_images, read_new_images
+from dessl.data.formats.folder_files import image_files
 from dessl.data.formats.image_file import pixels as pixels_of
 from dessl.data.semi import SemiData
 
@@ -375,6 +377,16 @@ def test_files_that_are_no_images_are_skipped_on_request(tmp_path: Path) -> None
     with pytest.warns(UserWarning, match=r"skipped files that are no images: notes\.txt\."):
         new = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4), skip_damaged=True)
     assert new.y.tolist() == [0, 1, -1]
+
+
+def test_many_files_that_are_no_images_are_skipped_quickly(tmp_path: Path) -> None:
+    for number in range(4000):
+        (tmp_path / f"{number}.png").touch()
+        (tmp_path / f"{number}.xml").touch()
+    started = time.process_time()
+    with pytest.warns(UserWarning, match="skipped files that are no images"):
+        assert len(image_files(tmp_path, skip_others=True)) == 4000
+    assert time.process_time() - started < 0.8
 
 
 def test_what_systems_add_is_no_class_and_an_empty_class_is_said(tmp_path: Path) -> None:

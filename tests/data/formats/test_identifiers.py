@@ -35,6 +35,10 @@ def test_the_rows_in_order_need_no_statistics() -> None:
     assert numbering(np.arange(10) + 0.5) is None
 
 
+def test_booleans_that_alternate_number_no_rows() -> None:
+    assert numbering(np.arange(20) % 2 == 0) is None
+
+
 @pytest.mark.parametrize(
     "values",
     [

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -65,6 +66,13 @@ def test_one_other_column_has_the_labels(folder: Path) -> None:
     assert new.y.tolist() == [-1, 0, 1, -1, -1]
 
 
+def test_labels_of_another_type_are_refused(folder: Path) -> None:
+    path = folder / "labels.parquet"
+    pd.DataFrame({"file": ["a", "d"], "finding": [[1], [2]]}).to_parquet(path)
+    with pytest.raises(DataError, match=r"expected labels in column 'finding'; got type list"):
+        read_labelled_images(folder, labels=path)
+
+
 def test_lines_without_an_image_are_counted(folder: Path) -> None:
     path = table(folder, "file,finding\na,ill\nd,well\nlost.png,odd\n")
     with pytest.warns(UserWarning, match=r"1 of 3 lines name no image of .* 'lost.png', and are"):
@@ -82,6 +90,48 @@ def test_a_name_of_several_images_and_two_lines_for_one_are_refused(folder: Path
     path = table(folder, "file,finding\np1/a,ill\nd,well\np1/a.png,well\n")
     with pytest.raises(DataError, match=r"'p1/a.png' in data rows 1 and 3|in data rows 1, 3"):
         read_labelled_images(folder, labels=path)
+
+
+def test_a_path_within_the_folder_means_itself(folder: Path) -> None:
+    Image.new("L", (5, 6)).save(folder / "p2" / "d.png")
+    Image.new("L", (5, 6)).save(folder / "p2" / "0012.png")
+    path = table(folder, "file,finding\nd.png,ill\n/scans/0012.png,well\n")
+    data = SemiData.from_folder(folder, labels=path)
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {name: y for name, y in known.items() if y >= 0} == {"d.png": 0, "0012.png": 1}
+
+
+def test_images_of_one_name_in_different_folders_are_different(folder: Path) -> None:
+    path = table(folder, "file,finding\np2/a.png,ill\np1/b.png,ill\nd.png,well\n")
+    with pytest.warns(UserWarning, match=r"1 of 3 lines name no image .*'p2/a\.png'"):
+        data = SemiData.from_folder(folder, labels=path)  # p1/a.png is another one
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {name: y for name, y in known.items() if y >= 0} == {"p1/b.PNG": 0, "d.png": 1}
+
+
+def test_images_whose_names_differ_in_case_alone_are_not_mixed_up(folder: Path) -> None:
+    Image.new("L", (5, 6)).save(folder / "D.PNG")
+    if not (folder / "d.png").samefile(folder / "D.PNG"):  # where case matters
+        path = table(folder, "file,finding\na,ill\nD.PNG,well\n")
+        with pytest.raises(DataError, match=r"'D\.PNG' in data row 2, the name of several"):
+            SemiData.from_folder(folder, labels=path)
+
+
+def test_row_numbers_and_labels_are_no_file_names(folder: Path) -> None:
+    for k in range(4):
+        Image.new("L", (5, 6)).save(folder / f"{k}.png")
+    path = table(folder, "row,file,finding\n0,3.png,1\n1,2.png,0\n2,lost.png,0\n3,d.png,1\n")
+    with pytest.warns(UserWarning, match=r"'lost\.png'"):
+        data = SemiData.from_folder(folder, labels=path, label="finding")
+    known = dict(zip(data.row_names or (), data.y.tolist(), strict=True))
+    assert {n: y for n, y in known.items() if y >= 0} == {"3.png": 1, "2.png": 0, "d.png": 1}
+    path = table(folder, "finding,file\n0,0\n1,1\n0,2\n")
+    known = dict.fromkeys(data.row_names or (), -1) | {"0.png": 0, "1.png": 1, "2.png": 0}
+    data = SemiData.from_folder(folder, labels=path, label="finding")
+    assert dict(zip(data.row_names or (), data.y.tolist(), strict=True)) == known
+    path = table(folder, "row,file,finding\n0,3,1\n1,2,0\n")
+    with pytest.raises(DataError, match="'row' and 'file', which name different images"):
+        SemiData.from_folder(folder, labels=path, label="finding")
 
 
 def test_damaged_images_are_left_out_with_their_labels(folder: Path) -> None:

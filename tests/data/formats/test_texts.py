@@ -97,6 +97,14 @@ def test_gaps_are_marked(tmp_path: Path) -> None:
     assert not data.x[4, :place].any()
 
 
+def test_a_later_column_without_texts_may_be_stored_as_numbers(tmp_path: Path) -> None:
+    _, encoding = read_table(written(tmp_path / "a.csv", ["", *notes()]), label="y")
+    empty = read_new_table(written(tmp_path / "b.csv", ["", "", ""]), encoding)
+    path = written(tmp_path / "c.parquet", ["", "", ""])
+    pd.read_parquet(path).assign(note=np.nan).to_parquet(path)
+    assert np.array_equal(read_new_table(path, encoding).x, empty.x)
+
+
 def test_names_and_numbers_of_things_are_not_text(tmp_path: Path) -> None:
     for cells in ([f"Anna Berg{k}" for k in range(40)], [f"A-{k}-{k * k}x" for k in range(40)]):
         with pytest.warns(UserWarning, match="dropped 'note': nearly every value is unique"):

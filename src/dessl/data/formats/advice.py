@@ -10,11 +10,11 @@ from dessl._checks import quoted
 from dessl.data.formats.identifiers import how_to_keep
 
 SIGN = re.compile(r"[%‰$€£]")
-THOUSANDS = re.compile(r"[0-9][,'’ ][0-9]{3}")
+THOUSANDS = re.compile(r"[0-9]([,'’ ])[0-9]{3}(?![0-9])")
 SEPARATED = re.compile(r"^[+-]?[0-9]{1,3}([.,'’\s][0-9]{3})+([.,][0-9]+)?$")
-LETTER = r"[^\W\d_]"
+LETTER = r"[^\W\d_]"  # or ² or ³
 MEASURED = re.compile(  # 80.1 kPa, 12 m/s and 21,5 °C
-    rf"^(?P<number>[+-]?[0-9]+([.,][0-9]+)?)\s?(?P<unit>(°{LETTER}?|{LETTER})({LETTER}|[./·²³])*)$"
+    rf"^(?P<number>[+-]?[0-9]+([.,][0-9]+)?)\s?(?P<unit>(°{LETTER}?|{LETTER})({LETTER}|[./·])*)$"
 )
 MINUS = "\N{MINUS SIGN}"
 INFINITE = ("inf", "infinity")
@@ -61,8 +61,11 @@ class Advice:
         if cell.lower().lstrip("+-") in INFINITE:
             return self._infinite(name)
         if (sign := SIGN.search(cell)) and re.search("[0-9]", cell):
-            thousands = " and the separators of thousands" * bool(THOUSANDS.search(cell))
-            how = f"{quoted(sign[0])}{thousands}{self._removal(name, sign[0])}"
+            found = THOUSANDS.search(cell)
+            thousands = " and the separators of thousands" * bool(found)
+            # A comma that separates no thousands is a decimal comma.
+            marks = ("$€£" if sign[0] in "$€£" else sign[0]) + (found[1] if found else "")
+            how = f"{quoted(sign[0])}{thousands}{self._replaced(name, f'[{marks}]', '')}"
             return f"Remove the sign {how}; or, {self.category(name)}"
         if separated := SEPARATED.match(cell):
             how = self._replaced(
@@ -114,9 +117,6 @@ class Advice:
     def _infinite(self, name: str) -> str:
         del name
         return "Replace infinity by a number, or empty the cell."
-
-    def _removal(self, name: str, sign: str) -> str:
-        return self._replaced(name, "[$€£,]" if sign in "$€£" else f"[{sign}]", "")
 
     def _replaced(self, name: str, pattern: str, by: str) -> str:
         del name, pattern

@@ -282,7 +282,10 @@ def with_unit(column: Column, most: int) -> WrongCells | None:
     whole = all(one["number"].isdigit() for one in found)
     if whole and len(texts) == np.count_nonzero(~column.is_empty()):
         return None
-    return wrong_cells(column)
+    measured = np.array([bool(MEASURED.match(text)) for text in column.texts.to_pylist()])
+    having = np.flatnonzero(measured[column.codes])
+    row = int(having[0])
+    return WrongCells(column.name, column.cell(row), row, len(having), comma=False)
 
 
 def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:

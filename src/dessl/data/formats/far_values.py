@@ -19,6 +19,7 @@ SINGLE_BEYOND = 100
 OUTSIDE = 3  # ranges of the training values, for the values of a later table
 SHIFTED = 0.8  # of the cells of a later column outside the range at all, as in another unit
 LEAST_SHIFTED = 10
+EXACT = ".15g"  # a mark such as -9999999 is named with all its digits
 ROUNDING = 1e-3  # ranges: float32 loses digits
 
 
@@ -55,10 +56,10 @@ def far_value(values: NDArray[np.float64]) -> Far | None:
 def warn_of_far_values(table: Table, found: dict[str, Far]) -> None:
     """Warn about the far values of columns, by their names."""
     repeated = {name: far for name, far in found.items() if far.cells > 1}
-    marks = list(dict.fromkeys(f"{far.value:g}" for far in repeated.values()))
+    marks = list(dict.fromkeys(f"{far.value:{EXACT}}" for far in repeated.values()))
     texts = [
-        f"{far.value:g} in {far.cells:,} cell{'s' * (far.cells > 1)} of {quoted(name)}, all others "
-        f"from {far.low:g} to {far.high:g}"
+        f"{far.value:{EXACT}} in {far.cells:,} cell{'s' * (far.cells > 1)} of {quoted(name)}, "
+        f"all others from {far.low:g} to {far.high:g}"
         for name, far in found.items()
     ]
     warnings.warn(

@@ -66,7 +66,8 @@ def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
     if nested := [path for path in others if path.is_dir()]:
         _refuse_subfolder(nested[0])
     if others and skip_others:
-        files = [path for path in files if path not in set(others)]
+        skipped = set(others)
+        files = [path for path in files if path not in skipped]
         _warn_of_others(folder, others)
         others = []
     if others or not files:

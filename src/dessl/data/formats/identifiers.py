@@ -25,13 +25,15 @@ LEAST_SURPRISE = 20.0  # -log P: chance would do it once in 500 million columns
 def numbering(values: NDArray[Any]) -> str | None:
     """Why numbers (n,), none of them missing, only tell the rows apart; None if they may not.
 
+    Booleans never do.
+
     >>> numbering(np.arange(10)), numbering(np.random.default_rng(0).permutation(80)[:60])
     ('it only numbers the rows', 'whole numbers without a repeat, as identifiers are')
     >>> numbering(np.arange(10) + 0.5), numbering(np.arange(0, 40_000, 1000))
     (None, None)
     """
     whole = np.isfinite(values) & (values == np.rint(values))
-    if len(values) < LEAST_COUNTED or not whole.all():
+    if len(values) < LEAST_COUNTED or values.dtype == np.bool_ or not whole.all():
         return None
     if (np.diff(values) == 1).all():
         return COUNTS

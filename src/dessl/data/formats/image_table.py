@@ -5,10 +5,10 @@ File names may be with or without folders and suffix; folders may be written as 
 
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,16 @@ from dessl.data.formats.columns import class_names as names_in_column
 from dessl.data.formats.columns import label_counts, missing_marks
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.folder import read_listed_images, read_new_listed_images
-from dessl.data.formats.folder_files import every_image
+from dessl.data.formats.folder_files import SUFFIXES, every_image
 from dessl.data.formats.tables import Table, open_table
 from dessl.data.parts import RawData
 
 NONE, SEVERAL = -1, -2  # images that a cell names, if not one
+# What dessl plan writes in place of +ve, so that no spreadsheet computes it.
+GUARDED = (
+    "(?s)^'('*[=+\\-@\N{FULLWIDTH EQUALS SIGN}\N{FULLWIDTH PLUS SIGN}"
+    "\N{FULLWIDTH HYPHEN-MINUS}\N{FULLWIDTH COMMERCIAL AT}].*)$"
+)
 
 
 def read_labelled_images(
@@ -118,18 +123,21 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
     """The other columns of a table about images, with a row for each image; empty if it has none.
 
     Args:
-        source: The table. The column with the most cells that name an image has the file names.
+        source: The table. The column that names the most images has the file names; one that
+            names them with their suffix, before all others.
         names: Paths of the images (n,) within their folder.
         reading: Arguments of :func:`dessl.data.formats.tables.open_table`.
 
     Raises:
-        DataError: No column names images, or a line names several, or two lines name one.
+        DataError: No column names images, or two name different ones, or a line names several, or
+            two lines name one.
     """
     table = open_table(source, **reading)
-    keys = _keys(names)
-    found = {name: _images(column, keys) for name, column in table.columns.items()}
-    best = max(found, key=lambda name: int((found[name] != NONE).sum()), default=None)
-    if best is None or not (found[best] != NONE).any():
+    table = replace(table, columns={n: _without_guard(one) for n, one in table.columns.items()})
+    known = _Names.of(names)
+    found = {name: _images(column, known) for name, column in table.columns.items()}
+    best = _column_of_names(table, found)
+    if best is None:
         raise DataError.of(
             table.source,
             expected=f"a column with the file names of the images, such as {quoted(names[0])}",
@@ -139,8 +147,8 @@ def images_of_table(source: str | Path, names: Sequence[str], **reading: Any) ->
     images = found[best]
     _check_lines(table, best, images, names)
     lines = np.full(len(names), NONE)
-    known = images != NONE
-    lines[images[known]] = np.flatnonzero(known)
+    used = np.flatnonzero(images != NONE)
+    lines[images[used]] = used
     columns = {n: _taken(one, lines) for n, one in table.columns.items() if n != best}
     return replace(table, columns=columns, n_rows=len(names))
 
@@ -154,6 +162,13 @@ def label_of(table: Table, label: str | None) -> str:
     names = [*table.columns, *table.unread]
     if label is None and len(names) == 1:
         label = names[0]
+    if label in table.unread:
+        raise DataError.of(
+            table.source,
+            expected=f"labels in column {quoted(label)}",
+            got=f"type {table.unread[label]}",
+            do="Convert the column.",
+        )
     if label is None or label not in table.columns:
         raise DataError.of(
             table.source,
@@ -181,33 +196,82 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(part.rstrip("\\") for part in PureWindowsPath(plain).parts)
 
 
-def _keys(names: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """The image of each ending of a path, with and without the file's suffix; or ``SEVERAL``."""
-    keys: dict[tuple[str, ...], int] = {}
-    for image, name in enumerate(names):
-        *folders, file = _parts(name)
-        for last in {file, file.rpartition(".")[0]}:
-            for first in range(len(folders) + 1):
-                key = (*folders[first:], last)
-                keys[key] = image if keys.get(key, image) == image else SEVERAL
-        keys[(*folders, file)] = image  # a whole path means itself
-    return keys
+class _Names(NamedTuple):
+    """The image, or ``SEVERAL``, of each path within the folder, and of each ending of one."""
+
+    paths: dict[tuple[str, ...], int]
+    endings: dict[tuple[str, ...], int]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Self:
+        """Both of them with and without the file's suffix."""
+        paths: dict[tuple[str, ...], int] = {}
+        endings: dict[tuple[str, ...], int] = {}
+        parts = [_parts(name) for name in names]
+        for image, (*folders, file) in enumerate(parts):
+            for last in {file, file.rpartition(".")[0]}:
+                _add(paths, (*folders, last), image)
+                for first in range(len(folders) + 1):
+                    _add(endings, (*folders[first:], last), image)
+        own: dict[tuple[str, ...], int] = {}
+        for image, path in enumerate(parts):  # with its suffix, a path means itself
+            _add(own, path, image)
+        return cls(paths | own, endings | own)
+
+    def image(self, parts: tuple[str, ...]) -> int:
+        """The image whose path ends like this one, or that whose whole path this one ends with.
+
+        Files of one name in different folders are different images.
+        """
+        if parts in self.endings:
+            return self.endings[parts]
+        ends = (parts[k:] for k in range(1, len(parts)))
+        return next((self.paths[end] for end in ends if end in self.paths), NONE)
 
 
-def _images(column: Column, keys: dict[tuple[str, ...], int]) -> NDArray[np.int64]:
+def _add(images: dict[tuple[str, ...], int], key: tuple[str, ...], image: int) -> None:
+    images[key] = image if images.get(key, image) == image else SEVERAL
+
+
+def _images(column: Column, names: _Names) -> NDArray[np.int64]:
     """The image that each cell names, (lines,), or ``NONE`` or ``SEVERAL``."""
     if column.numbers is not None:
         texts, codes = np.unique(column.numbers, return_inverse=True)
         distinct = ["" if np.isnan(value) else f"{value:.15g}" for value in texts]
     else:
         distinct, codes = column.texts.to_pylist(), column.codes
-    found = [_image(_parts(text), keys) for text in distinct]
+    found = [names.image(_parts(text)) for text in distinct]
     return np.array(found, np.int64)[codes]
 
 
-def _image(parts: tuple[str, ...], keys: dict[tuple[str, ...], int]) -> int:
-    """The image of the longest ending of a path that is known."""
-    return next((keys[parts[k:]] for k in range(len(parts)) if parts[k:] in keys), NONE)
+def _column_of_names(table: Table, found: Mapping[str, NDArray[np.int64]]) -> str | None:
+    """The column of the file names by the images that cells name, or None.
+
+    Row numbers and labels such as 0 and 1 may name images too, 0.png and 1.png.
+    """
+    counts = {name: _named(table.columns[name], images) for name, images in found.items()}
+    best = max(counts, key=counts.__getitem__, default=None)
+    if best is None or not counts[best][1]:
+        return None
+    for name, images in found.items():
+        if counts[name] == counts[best] and (images != found[best]).any():
+            raise DataError.of(
+                table.source,
+                expected="one column with the file names of the images",
+                got=f"{quoted(best)} and {quoted(name)}, which name different images",
+                do="Write the file names with their suffix, or remove the other column.",
+            )
+    return best
+
+
+def _named(column: Column, images: NDArray[np.int64]) -> tuple[int, int]:
+    """How many different images a column names with the suffix of the file, and at all."""
+    full = np.zeros(len(column), np.bool_)
+    if column.numbers is None:
+        texts = column.texts.to_pylist()
+        full = np.array([one.lower().endswith(tuple(SUFFIXES)) for one in texts])[column.codes]
+    known = images != NONE
+    return len(np.unique(images[known & full])), len(np.unique(images[known]))
 
 
 def _check_lines(
@@ -221,7 +285,8 @@ def _check_lines(
             table.source,
             expected=f"in column {quoted(column)} the name of one image in each line",
             got=f"{quoted(cells.cell(line))} in data row {line + 1}, the name of several",
-            do="Write the path within the folder of images, with the suffix.",
+            do="Write the path within the folder of images, with the suffix. Upper and lower case "
+            "are the same.",
         )
     known = np.flatnonzero(images != NONE)
     times = np.bincount(images[known], minlength=len(names))
@@ -241,6 +306,14 @@ def _check_lines(
             UserWarning,
             stacklevel=2,
         )
+
+
+def _without_guard(column: Column) -> Column:
+    """The column without the apostrophes that keep cells from being formulas."""
+    if column.numbers is not None:
+        return column
+    replaced = arrow_module().compute.replace_substring_regex(column.texts, GUARDED, r"\1")
+    return Column.of_texts(column.name, replaced, column.codes)
 
 
 def _taken(column: Column, lines: NDArray[np.int64]) -> Column:

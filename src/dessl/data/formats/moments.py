@@ -161,11 +161,17 @@ def moments_of(
     Raises:
         DataError: A cell is not a moment; the message names its row, column and value.
     """
-    texts = [] if column.numbers is not None else column.texts.to_pylist()
-    found = [MISSING if text in MISSING_NUMBERS else moment(text) for text in texts]
-    wrong = np.array([one is None for one in found])
-    if column.numbers is not None or wrong.any():
-        bad = np.zeros(len(column), np.int64) if not texts else wrong[column.codes]
+    if column.numbers is None:
+        found = [
+            MISSING if text in MISSING_NUMBERS else moment(text)
+            for text in column.texts.to_pylist()
+        ]
+        codes = column.codes
+        bad = np.array([one is None for one in found])[codes]
+    else:  # a column without any value may have been stored as numbers
+        found, codes = [MISSING], np.zeros(len(column), np.int64)
+        bad = ~np.isnan(column.numbers)
+    if bad.any():
         row = int(np.argmax(bad))
         raise DataError.of(
             table.source,
@@ -174,7 +180,7 @@ def moments_of(
             do=advice.not_a_date(column.name),
         )
     seconds = np.array(found, np.float64)
-    return Moments(seconds[column.codes, 0], seconds[column.codes, 1])
+    return Moments(seconds[codes, 0], seconds[codes, 1])
 
 
 def matching(texts: Any, pattern: str) -> NDArray[np.bool_]:

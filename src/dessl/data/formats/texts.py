@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.formats.cells import Column
-from dessl.data.formats.columns import MAX_CATEGORIES, ColumnFeatures
+from dessl.data.formats.columns import MAX_CATEGORIES, ColumnFeatures, as_text
 from dessl.data.formats.tables import Table
 
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ def _array(text: Any) -> NDArray[np.float32]:
 
 def _texts(column: Column) -> tuple[list[str], NDArray[np.int64]]:
     """Distinct texts, shortened if very long, and the position of each row's text among them."""
+    if column.numbers is not None:  # of a later table, where all cells may be empty
+        column = as_text(column)
     return [text[:LONGEST] for text in column.texts.to_pylist()], column.codes
 
 
