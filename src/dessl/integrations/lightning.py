@@ -233,7 +233,7 @@ class DeSSLModule(lightning.LightningModule):
             if self._totals is None or not (values := not_finite(scores, len(y))):
                 raise
             self._guard()  # an earlier step may have exceeded the limit
-            raise self._diverged(self.trainer.global_step + 1, values) from error
+            raise self._diverged(self._steps_done() + 1, values) from error
         over_all = Risk(*mean_of_ranks(risk))
         if self._plan.bound:
             risk, over_all = (
@@ -267,12 +267,17 @@ class DeSSLModule(lightning.LightningModule):
                 "ramp needs the number of steps, but this fit has no end. Pass max_steps or "
                 "max_epochs to the Trainer."
             )
+        if self.trainer.max_steps != -1:
+            steps = min(steps, math.ceil(self.trainer.max_steps / self._counts_of_a_step()))
         return int(steps)
 
     def _steps_done(self) -> int:
-        """Steps so far; by hand, Lightning counts each of several optimisers."""
-        by_hand = not self.automatic_optimization
-        return self.trainer.global_step // (max(1, len(self.trainer.optimizers)) if by_hand else 1)
+        """Steps so far."""
+        return self.trainer.global_step // self._counts_of_a_step()
+
+    def _counts_of_a_step(self) -> int:
+        """How often Lightning counts a step; by hand, once for each of several optimisers."""
+        return 1 if self.automatic_optimization else max(1, len(self.trainer.optimizers))
 
     def _lam_at(self, step: int) -> float:
         """λ of a step, the first being 0."""
@@ -348,7 +353,7 @@ class DeSSLModule(lightning.LightningModule):
     def _count_anew(self) -> None:
         # Apple's GPUs have no float64.
         self._totals = Totals(self.device, self.risk_limit, dtype=torch.float32)
-        self._steps_before = self.trainer.global_step
+        self._steps_before = self._steps_done()
 
     def _guard(self) -> None:
         """Stop a fit that diverged in this epoch; waits for the device."""
