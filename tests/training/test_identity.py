@@ -59,6 +59,7 @@ class Bent:
         (scaled(1), scaled(2)),
         (scaled([1, {"a": 2}]), scaled([1, {"a": 3}])),
         (scaled(torch.ones(2)), scaled(torch.zeros(2))),
+        (scaled(torch.eye(2).to_sparse()), scaled(2 * torch.eye(2).to_sparse())),
         (scaled(np.ones(2)), scaled(np.zeros(2))),
         (scaled({"a", "b"}), scaled({"a", "c"})),
         (scaled(impurity), scaled(entropy)),
