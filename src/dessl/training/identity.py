@@ -29,7 +29,7 @@ from dessl.training.sharded import is_wrapped
 
 DEEPEST = 6  # levels of captured values
 MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
-NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator"}
+NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator", "_views"}  # Combine's: from each pass
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
 
 
