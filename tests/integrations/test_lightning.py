@@ -28,11 +28,14 @@ from dessl.surrogates import (
     Rows,
     Scores,
     TemporalEnsembling,
+    as_is,
 )
 from dessl.surrogates.base import Model
 from dessl.training import DivergenceError
 
 lightning = pytest.importorskip("lightning")
+
+TEACHER_STEPS = "surrogate.teacher.steps"
 
 
 @pytest.fixture
@@ -609,3 +612,16 @@ def test_divergence_under_manual_optimisation_names_its_step(
 
     with pytest.raises(DivergenceError, match=r"step 4: H of labelled rows was nan"):
         fit(tmp_path, by_hand(h, lams), data, epochs=2)
+
+
+def test_a_checkpoint_of_a_manual_step_has_the_surrogate_after_it(
+    tmp_path: Path, data: SemiData
+) -> None:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    each = ModelCheckpoint(tmp_path, save_top_k=-1, every_n_train_steps=1)
+    module = by_hand(MeanTeacher(view=as_is), [])
+    fit(tmp_path, module, data, epochs=2, callbacks=[each], enable_checkpointing=True)
+    saved = [torch.load(file, weights_only=True) for file in tmp_path.glob("*.ckpt")]
+    steps = {one["global_step"]: int(one["state_dict"][TEACHER_STEPS]) for one in saved}
+    assert steps == {2: 1, 4: 2, 6: 3, 8: 4}  # Lightning counts two optimisers

@@ -329,14 +329,8 @@ class DeSSLModule(lightning.LightningModule):
         self._count_anew()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Update the surrogate after a step that was taken by hand; check for divergence.
-
-        With manual optimisation Lightning never calls :meth:`optimizer_step`. Divergence is checked
-        when a logger waits for the device anyway.
-        """
-        by_hand = not self.automatic_optimization and self._seen
-        if by_hand and self.trainer.global_step != self._moved_at:
-            self._move_surrogate()
+        """Check for divergence when a logger waits for the device anyway."""
+        self.follow_by_hand()  # if configure_callbacks was overridden
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if self.trainer.loggers and every and (batch_idx + 1) % every == 0:
             self._guard()
@@ -387,9 +381,35 @@ class DeSSLModule(lightning.LightningModule):
         self.log(f"{stage}_accuracy", self._accuracy, batch_size=len(y))
         self.log(f"{stage}_cross_entropy", self._cross_entropy, batch_size=len(y))
 
+    def follow_by_hand(self) -> None:
+        """Update the surrogate after a step by hand, which does not call :meth:`optimizer_step`."""
+        by_hand = not self.automatic_optimization and self._seen
+        if by_hand and self.trainer.global_step != self._moved_at:
+            self._move_surrogate()
+
+    def configure_callbacks(self) -> list[lightning.Callback]:
+        """Return a callback for manual optimisation: Lightning runs those that save after it."""
+        return [] if self.automatic_optimization else [FollowByHand()]
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW for all parameters of the model."""
         return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
+
+
+class FollowByHand(lightning.Callback):
+    """Updates the surrogate after a manual step, before a checkpoint of that step is saved."""
+
+    def on_train_batch_end(
+        self,
+        trainer: lightning.Trainer,  # noqa: ARG002 (Lightning's signature)
+        pl_module: lightning.LightningModule,
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+    ) -> None:
+        """Update it."""
+        if isinstance(pl_module, DeSSLModule):
+            pl_module.follow_by_hand()
 
 
 def _of_all(batches: Sequence[Tensor]) -> Tensor:
