@@ -130,9 +130,11 @@ def confident_cross_entropy(logits: Tensor, target_logits: Tensor, threshold: fl
     """
     log_p = log_probabilities(logits)
     _same_shape("target_logits", target_logits, logits)
-    confidence, label = log_probabilities(target_logits.detach()).max(-1)
+    log_confidence, label = log_probabilities(target_logits.detach()).max(-1)
+    confidence = log_confidence.exp()
     loss = -log_p.gather(-1, label.unsqueeze(-1)).squeeze(-1)
-    return torch.where(confidence.exp() >= _threshold(threshold), loss, 0.0)
+    # 0, or NaN if the confidence is: it is not masked, but reported by the risk.
+    return torch.where(confidence >= _threshold(threshold), loss, 0.0 * confidence)
 
 
 def kl_divergence(logits: Tensor, target_logits: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """A real Trainer on a real data module: it learns, H's state moves, nothing is left behind."""
 
 import logging
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -27,10 +28,14 @@ from dessl.surrogates import (
     Rows,
     Scores,
     TemporalEnsembling,
+    as_is,
 )
 from dessl.surrogates.base import Model
+from dessl.training import DivergenceError
 
 lightning = pytest.importorskip("lightning")
+
+TEACHER_STEPS = "surrogate.teacher.steps"
 
 
 @pytest.fixture
@@ -546,10 +551,8 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec("\n".join(blocks), {"__name__": "__main__"})
 
 
-@pytest.mark.parametrize("accumulated", [1, 2])
-def test_manual_optimisation_moves_the_surrogate_too(
-    tmp_path: Path, data: SemiData, accumulated: int
-) -> None:
+def by_hand(surrogate: Any, lams: list[float], accumulated: int = 1) -> "lightning.LightningModule":
+    """A module that takes the steps of two optimisers itself, and notes each λ that it uses."""
     from dessl.integrations.lightning import DeSSLModule
 
     class ByHand(DeSSLModule):
@@ -572,12 +575,53 @@ def test_manual_optimisation_moves_the_surrogate_too(
             lams.append(super()._lam_at(step))
             return lams[-1]
 
+    return ByHand(MLP(2, 2), surrogate, lam=0.5, ramp="linear_ramp")
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_manual_optimisation_moves_the_surrogate_too(
+    tmp_path: Path, data: SemiData, accumulated: int
+) -> None:
     term, lams = Noting(), list[float]()
-    module = ByHand(MLP(2, 2), term, lam=0.5, ramp="linear_ramp")
-    fit(tmp_path, module, data, epochs=2)  # of two batches
+    fit(tmp_path, by_hand(term, lams, accumulated), data, epochs=2)  # of two batches
     ramp = schedule_from("linear_ramp")
     assert lams == [0.5 * ramp(batch // accumulated, 4) for batch in range(4)]
     one, two, three, four = term.passes
     assert term.steps == (
         [one, two, three, four] if accumulated == 1 else [one + two, three + four]
     )
+
+
+@pytest.mark.parametrize("epochs", [-1, 3])
+def test_max_steps_counts_each_of_several_optimisers(
+    tmp_path: Path, data: SemiData, epochs: int
+) -> None:
+    lams = list[float]()
+    fit(tmp_path, by_hand("entropy", lams), data, epochs, max_steps=8)
+    ramp = schedule_from("linear_ramp")
+    assert lams == [0.5 * ramp(batch, 4) for batch in range(4)]
+
+
+def test_divergence_under_manual_optimisation_names_its_step(
+    tmp_path: Path, data: SemiData
+) -> None:
+    lams = list[float]()
+
+    def h(logits: Tensor) -> Tensor:
+        return logits.square().sum(-1) * (math.nan if len(lams) > 3 else 1)
+
+    with pytest.raises(DivergenceError, match=r"step 4: H of labelled rows was nan"):
+        fit(tmp_path, by_hand(h, lams), data, epochs=2)
+
+
+def test_a_checkpoint_of_a_manual_step_has_the_surrogate_after_it(
+    tmp_path: Path, data: SemiData
+) -> None:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    each = ModelCheckpoint(tmp_path, save_top_k=-1, every_n_train_steps=1)
+    module = by_hand(MeanTeacher(view=as_is), [])
+    fit(tmp_path, module, data, epochs=2, callbacks=[each], enable_checkpointing=True)
+    saved = [torch.load(file, weights_only=True) for file in tmp_path.glob("*.ckpt")]
+    steps = {one["global_step"]: int(one["state_dict"][TEACHER_STEPS]) for one in saved}
+    assert steps == {2: 1, 4: 2, 6: 3, 8: 4}  # Lightning counts two optimisers

@@ -87,6 +87,14 @@ class TestHeldOut:
         assert held_out_lambda(-0.4 * h + noise, h, data, math.inf).lam == 0
         assert held_out_lambda(h[:2], h[:2], data, math.inf) is None
 
+    def test_an_h_that_differs_by_rounding_alone_has_no_lambda(self, blobs: Callable) -> None:
+        data, _, _ = blobs(100, 25)
+        loss = torch.tensor([0.5, 1.0, 1.5, 1.0] * 10)
+        h = 1.2322 + 2.4e-7 * loss  # one prediction for all rows
+        assert len(h.unique()) > 1
+        found = held_out_lambda(loss, h, data, 1.0)
+        assert (found.lam, found.correlation) == (0, 0)
+
     def test_the_estimate_is_that_of_the_rows_to_train_on(self, blobs: Callable) -> None:
         generator = torch.Generator().manual_seed(0)
         h = torch.randn(200, generator=generator)

@@ -124,3 +124,5 @@ def test_slow_batch_statistics_are_named_for_averaged_teachers(surrogate: Surrog
     both = Combine([FixMatch(targets="apart"), surrogate])
     assert "targets='joint'" not in (slow_statistics(slow, both) or "")
     assert slow_statistics(quick, surrogate) is None
+    slow[0].eval()  # frozen
+    assert slow_statistics(slow, surrogate) is None

@@ -167,3 +167,10 @@ def test_a_temperature_rules_out_fewer_classes_and_the_likeliest_never() -> None
 def test_one_pass_is_refused() -> None:
     with pytest.raises(ValueError, match="passes must be at least 2; got 1"):
         UPS(1)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_logit_that_is_not_finite_is_not_masked(bad: float) -> None:
+    logits = torch.tensor([[9.0, 0.0, 0.0], [0.1, 0.0, 0.0], [bad, 0.0, 0.0]])
+    h, _ = UPS()(lambda x: x, Rows(logits, torch.arange(3)))
+    assert h.isnan().tolist() == [False, False, True]

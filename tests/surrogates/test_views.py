@@ -8,7 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from dessl.augment import Strong, Weak
-from dessl.surrogates import VAT, FixMatch, MixMatch, PseudoLabel, ReMixMatch, Rows, Surrogate
+from dessl.surrogates import (
+    ICT,
+    VAT,
+    FixMatch,
+    MixMatch,
+    PseudoLabel,
+    ReMixMatch,
+    Rows,
+    Surrogate,
+)
 from dessl.surrogates.base import Model
 from dessl.surrogates.views import (
     NOISE,
@@ -114,6 +123,9 @@ def test_a_view_that_returns_no_tensor_is_refused(wrong: Any, came: str, targets
     for surrogate in (
         FixMatch(strong=lambda *_: wrong, targets=targets),
         PseudoLabel(view=lambda *_: wrong),
+        VAT(view=lambda *_: wrong),
+        ICT(view=lambda *_: wrong),
     ):
+        surrogate.prepare(nn.Linear(3, 3), len(ROWS.x), 3)
         with pytest.raises(TypeError, match=expected):
             surrogate(nn.Linear(3, 3), ROWS)

@@ -185,3 +185,14 @@ def test_views_and_counts_of_other_sizes_are_refused() -> None:
     same = Square(weak=lambda x, g: x, strong=lambda x, g: x, targets="apart")
     with pytest.raises(ValueError, match="n_labelled must be at most the 30 rows; got 31"):
         same.step_scores(identity, rows_of(LOGITS), 31)
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_weak_logit_that_is_not_finite_is_not_masked(
+    kind: type[WeakToStrong], bad: float
+) -> None:
+    """Masked, H was 0 and the risk finite."""
+    weak = torch.tensor([[9.0, 0.0, 0.0], [0.1, 0.0, 0.0], [bad, 0.0, 0.0]])
+    h, _ = ready(kind)(identity, rows_of(torch.cat([weak, torch.ones(3, 3)], 1)))
+    assert h.isnan().tolist() == [False, False, True]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dessl import train
 from dessl.augment import Strong, Weak
 from dessl.functional import entropy
-from dessl.surrogates import FixMatch, FromFunction, PiModel, PseudoLabel
+from dessl.surrogates import Combine, FixMatch, FromFunction, PiModel, PseudoLabel
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
 from dessl.training import Event
 from dessl.training.folder import DifferentRunError
@@ -59,6 +59,7 @@ class Bent:
         (scaled(1), scaled(2)),
         (scaled([1, {"a": 2}]), scaled([1, {"a": 3}])),
         (scaled(torch.ones(2)), scaled(torch.zeros(2))),
+        (scaled(torch.eye(2).to_sparse()), scaled(2 * torch.eye(2).to_sparse())),
         (scaled(np.ones(2)), scaled(np.zeros(2))),
         (scaled({"a", "b"}), scaled({"a", "c"})),
         (scaled(impurity), scaled(entropy)),
@@ -174,6 +175,10 @@ class InBuffers(Own):
         self.steps += 1
 
 
+class Sum(Combine):
+    """A sum of one's own: its terms have one and two views."""
+
+
 class CountingView:
     """A view with a state."""
 
@@ -190,6 +195,7 @@ class CountingView:
         (lambda: Moving(weights=[1.0]), "Moving.weights"),
         (lambda: PseudoLabel(view=CountingView()), "PseudoLabel.view"),
         (lambda: InBuffers(weights=[1.0]), None),
+        (lambda: Sum([PseudoLabel(), FixMatch(targets="joint")], weights=[1.0, 0.1]), None),
     ],
 )
 def test_a_resumed_run_warns_of_state_outside_its_checkpoint(

@@ -1,5 +1,6 @@
 """A model is kept whole, with buffers outside its ``state_dict``; what cannot be is refused."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,17 @@ def test_frozen_norms_keep_their_statistics(
 def test_a_backbone_loaded_in_evaluation_mode_is_trained() -> None:
     model = nn.Sequential(Normed(frozen=False).eval(), nn.Linear(2, 2))
     assert all(module.training for module in begin_training(model).modules())
+
+
+@pytest.mark.parametrize("mode", ["frozen", "training", "evaluation"])
+def test_only_statistics_that_follow_the_weights_can_be_too_slow(
+    mode: str, make_data: Any, make_plan: Any
+) -> None:
+    model = Normed(frozen=False).train(mode != "evaluation")
+    model.norm.train(mode == "training")
+    model.norm.momentum = 0.01
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(model, MeanTeacher(), make_data(), make_plan(steps=2, lam=0.5), progress=False)
+    said = [str(one.message) for one in caught if "momentum of 0.01" in str(one.message)]
+    assert len(said) == (mode != "frozen")

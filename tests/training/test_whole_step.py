@@ -179,3 +179,15 @@ def test_a_batch_of_labelled_rows_alone_is_not_to_be_skipped() -> None:
     with pytest.raises(ValueError, match="Do not skip it"):
         WholeStep(3, 4).objective(alone, part.y)
     WholeStep(3, 4).objective(alone, part.y, risk="complete_case")
+
+
+def test_wrong_arguments_are_refused_as_by_the_objective() -> None:
+    (part, *_) = parts(OPTIONS["debiased"])
+    scores = part.scores(network())
+    for given, message in (
+        ({"scores": scores, "y": part.y, "risk": "debias"}, "risk must be one of"),
+        ({"scores": scores.h, "y": part.y}, "scores must be what a surrogate returns"),
+        ({"scores": scores, "y": part.y[0]}, r"y must be a tensor with the labels"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            WholeStep(3, 4).objective(**given)

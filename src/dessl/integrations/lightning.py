@@ -233,7 +233,7 @@ class DeSSLModule(lightning.LightningModule):
             if self._totals is None or not (values := not_finite(scores, len(y))):
                 raise
             self._guard()  # an earlier step may have exceeded the limit
-            raise self._diverged(self.trainer.global_step + 1, values) from error
+            raise self._diverged(self._steps_done() + 1, values) from error
         over_all = Risk(*mean_of_ranks(risk))
         if self._plan.bound:
             risk, over_all = (
@@ -267,12 +267,17 @@ class DeSSLModule(lightning.LightningModule):
                 "ramp needs the number of steps, but this fit has no end. Pass max_steps or "
                 "max_epochs to the Trainer."
             )
+        if self.trainer.max_steps != -1:
+            steps = min(steps, math.ceil(self.trainer.max_steps / self._counts_of_a_step()))
         return int(steps)
 
     def _steps_done(self) -> int:
-        """Steps so far; by hand, Lightning counts each of several optimisers."""
-        by_hand = not self.automatic_optimization
-        return self.trainer.global_step // (max(1, len(self.trainer.optimizers)) if by_hand else 1)
+        """Steps so far."""
+        return self.trainer.global_step // self._counts_of_a_step()
+
+    def _counts_of_a_step(self) -> int:
+        """How often Lightning counts a step; by hand, once for each of several optimisers."""
+        return 1 if self.automatic_optimization else max(1, len(self.trainer.optimizers))
 
     def _lam_at(self, step: int) -> float:
         """λ of a step, the first being 0."""
@@ -324,14 +329,8 @@ class DeSSLModule(lightning.LightningModule):
         self._count_anew()
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Update the surrogate after a step that was taken by hand; check for divergence.
-
-        With manual optimisation Lightning never calls :meth:`optimizer_step`. Divergence is checked
-        when a logger waits for the device anyway.
-        """
-        by_hand = not self.automatic_optimization and self._seen
-        if by_hand and self.trainer.global_step != self._moved_at:
-            self._move_surrogate()
+        """Check for divergence when a logger waits for the device anyway."""
+        self.follow_by_hand()  # if configure_callbacks was overridden
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if self.trainer.loggers and every and (batch_idx + 1) % every == 0:
             self._guard()
@@ -348,7 +347,7 @@ class DeSSLModule(lightning.LightningModule):
     def _count_anew(self) -> None:
         # Apple's GPUs have no float64.
         self._totals = Totals(self.device, self.risk_limit, dtype=torch.float32)
-        self._steps_before = self.trainer.global_step
+        self._steps_before = self._steps_done()
 
     def _guard(self) -> None:
         """Stop a fit that diverged in this epoch; waits for the device."""
@@ -382,9 +381,35 @@ class DeSSLModule(lightning.LightningModule):
         self.log(f"{stage}_accuracy", self._accuracy, batch_size=len(y))
         self.log(f"{stage}_cross_entropy", self._cross_entropy, batch_size=len(y))
 
+    def follow_by_hand(self) -> None:
+        """Update the surrogate after a step by hand, which does not call :meth:`optimizer_step`."""
+        by_hand = not self.automatic_optimization and self._seen
+        if by_hand and self.trainer.global_step != self._moved_at:
+            self._move_surrogate()
+
+    def configure_callbacks(self) -> list[lightning.Callback]:
+        """Return a callback for manual optimisation: Lightning runs those that save after it."""
+        return [] if self.automatic_optimization else [FollowByHand()]
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW for all parameters of the model."""
         return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
+
+
+class FollowByHand(lightning.Callback):
+    """Updates the surrogate after a manual step, before a checkpoint of that step is saved."""
+
+    def on_train_batch_end(
+        self,
+        trainer: lightning.Trainer,  # noqa: ARG002 (Lightning's signature)
+        pl_module: lightning.LightningModule,
+        outputs: Any,  # noqa: ARG002
+        batch: Any,  # noqa: ARG002
+        batch_idx: int,  # noqa: ARG002
+    ) -> None:
+        """Update it."""
+        if isinstance(pl_module, DeSSLModule):
+            pl_module.follow_by_hand()
 
 
 def _of_all(batches: Sequence[Tensor]) -> Tensor:

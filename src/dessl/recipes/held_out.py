@@ -17,7 +17,7 @@ from dessl.data import LabelDraw, SemiData
 from dessl.evaluation.verdict import CONFIDENCE, OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import LambdaEstimate, correlation, inverse_propensity_lambda
-from dessl.theory.centre import centred
+from dessl.theory.centre import centred, precision_of, settled
 from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
 from dessl.training.watch import id_range, validation_ids
 
@@ -198,9 +198,9 @@ def held_out_lambda(
         bound: The largest λ for which the risk is bounded below.
         groups: Group numbers (m,); by default each row is its own group.
     """
-    loss, h = loss.double(), h.double()
-    if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
+    if len(_by_group(h.double(), groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
+    loss, h = (settled(values.double(), precision_of(values)) for values in (loss, h))
     # The slope is from held-out rows; the row counts are those of training.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
@@ -235,7 +235,7 @@ def weighted_lambda(
     return LambdaEstimate(
         lam=lam,
         standard_error=found.standard_error,
-        correlation=correlation(loss.double(), h.double()),
+        correlation=correlation(loss, h),
         variance_ratio=found.variance_ratio,
         range=(0.0, max(0.0, 2 * found.lam)),
     )

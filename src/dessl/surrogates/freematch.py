@@ -75,7 +75,8 @@ class FreeMatch(WeakToStrong):
         thresholds = prepared(self, "confidence") * mean / mean.amax()
         confidence, label = confident_labels(log_weak)
         loss = negative_log(log_strong, label)
-        return torch.where(confidence >= thresholds[label], loss, 0.0)
+        # 0, or NaN if the confidence is: it is not masked, but reported by the risk.
+        return torch.where(confidence >= thresholds[label], loss, 0.0 * confidence)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002

@@ -13,7 +13,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
 from dessl.surrogates.passes import side_pass
-from dessl.surrogates.views import checked_view, plain_view, row_logits
+from dessl.surrogates.views import check_rows, checked_view, plain_view, row_logits
 
 
 class ICT(Surrogate):
@@ -72,6 +72,7 @@ class ICT(Surrogate):
         teacher = prepared_teacher(self.teacher)
         generator = self.generator(rows.x.device)
         x = self.view(rows.x, generator)
+        check_rows(x)
         mixed = mixup(x, self.alpha, generator)
         target = mixed.mix(log_probabilities(teacher(x)).exp())
         logits = row_logits(model, x)

@@ -76,7 +76,8 @@ def slow_statistics(model: nn.Module, surrogate: Surrogate) -> str | None:
 
     In evaluation mode BatchNorm uses running statistics. With FixMatch's momentum of 0.001 they
     remember about 1,000 steps: in the first hundreds a wide ResNet then gives nearly all rows one
-    class with a confidence near 1 (``benchmarks/batch_memory.py``), and learns it.
+    class with a confidence near 1 (``benchmarks/batch_memory.py``), and learns it. The statistics
+    of a layer in evaluation mode, which is frozen, do not follow the weights at all.
 
     >>> from dessl.surrogates import FixMatch, MeanTeacher
     >>> slow = nn.BatchNorm1d(2, momentum=0.001)
@@ -88,7 +89,7 @@ def slow_statistics(model: nn.Module, surrogate: Surrogate) -> str | None:
     if not parts:
         return None
     norms = (m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
-    momenta = [norm.momentum or 0.0 for norm in norms if norm.track_running_stats]
+    momenta = [norm.momentum or 0.0 for norm in norms if norm.training and norm.track_running_stats]
     if not momenta or min(momenta) >= LEAST_MOMENTUM:
         return None
     joint = ", or pass targets='joint'" if all(hasattr(part, "targets") for part in parts) else ""

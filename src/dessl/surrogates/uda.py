@@ -59,4 +59,5 @@ class UDA(WeakToStrong):
         log_weak, log_strong = log_probabilities(weak.detach()), log_probabilities(strong)
         confidence, _ = confident_labels(log_weak)
         loss = -(sharpened(log_weak, self.temperature) * log_strong).sum(-1)
-        return torch.where(confidence > self.threshold, loss, 0.0)
+        # 0, or NaN if the confidence is: it is not masked, but reported by the risk.
+        return torch.where(confidence > self.threshold, loss, 0.0 * confidence)

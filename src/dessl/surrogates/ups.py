@@ -108,4 +108,5 @@ class UPS(Surrogate):
         # Mask classes that are not excluded before the logarithm, which has no gradient at p = 1.
         log_not = torch.log1p(-log_p.exp().masked_fill(~excluded, 0.0))
         loss_negative = -log_not.sum(-1) / excluded.sum(-1).clamp(min=1)
-        return torch.where(positive, negative_log(log_p, label), loss_negative)
+        # NaN is not confident, but reported by the risk.
+        return torch.where(positive, negative_log(log_p, label), loss_negative + 0.0 * confidence)

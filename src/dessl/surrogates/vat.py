@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import entropy, kl_divergence
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.passes import side_pass
-from dessl.surrogates.views import checked_view, plain_view, row_logits
+from dessl.surrogates.views import check_rows, checked_view, plain_view, row_logits
 
 Divergence = Literal["kl", "cross_entropy"]
 
@@ -72,6 +72,7 @@ class VAT(Surrogate):
         """Return the divergences (n,) and the clean pass's logits (1, n, classes)."""
         generator = self.generator(rows.x.device)
         x = self.view(rows.x, generator)
+        check_rows(x)
         if not x.is_floating_point():
             raise TypeError(
                 f"VAT adds a perturbation to the model's input, which must be floats; got "

@@ -29,7 +29,7 @@ from dessl.training.sharded import is_wrapped
 
 DEEPEST = 6  # levels of captured values
 MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
-NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator"}
+NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator", "_views"}  # Combine's: from each pass
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
 
 
@@ -143,6 +143,10 @@ def _text_of(value: object, depth: int) -> str:
     """A text that differs if a value does; of objects nested too deeply, only the class."""
     if isinstance(value, PLAIN):
         return repr(value)
+    if isinstance(value, Tensor) and value.layout is not torch.strided:
+        sparse = value.detach().to_sparse().coalesce()
+        parts = (_text_of(part, depth) for part in (sparse.indices(), sparse.values()))
+        return f"sparse {tuple(value.shape)} {' '.join(parts)}"
     if isinstance(value, Tensor):
         entries = sha256_of(value.detach().reshape(-1)[:MOST_ENTRIES])
         return f"tensor {tuple(value.shape)} {value.dtype} {entries}"

@@ -20,7 +20,7 @@ from dessl.surrogates.passes import slow_statistics
 from dessl.training.folder import RunFolder, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import Callback, TrainResult, checked_callbacks
-from dessl.training.model_state import check_all_in_tensors, check_initialised
+from dessl.training.model_state import begin_training, check_all_in_tensors, check_initialised
 from dessl.training.online import linear_layers
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import rank
@@ -106,7 +106,7 @@ def train(
         transform = levels
     first = rank() == 0
     with _seeded(plan.seed, data.device), locked_folder(out if first else None) as folder:
-        model = _built(model, plan.seed, data.device)
+        model = begin_training(_built(model, plan.seed, data.device))
         if not first:  # each rank has its own dropout
             seed_generators(hash((plan.seed, rank())) % 2**63, data.device)
         _check_model(model, surrogate, data, plan, saved=folder is not None)

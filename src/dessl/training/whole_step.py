@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 from dessl import _checks
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind, objective
-from dessl.risk import RISKS, On, Risk
+from dessl.risk import RISKS, On, Risk, risk_named
 from dessl.surrogates.base import Scores
 from dessl.training.ranks import lost_ranks, ranks
 
@@ -79,7 +79,10 @@ class WholeStep:
 
         A step counted by weights needs the same weights here.
         """
-        if RISKS[risk].unlabelled and isinstance(y, Tensor) and len(y) == len(scores.h):
+        comparable = isinstance(scores, Scores) and isinstance(
+            y, Tensor
+        )  # objective refuses others
+        if risk_named(risk).unlabelled and comparable and y.shape[:1] == scores.h.shape[:1]:
             raise ValueError(
                 f"a batch of a step needs labelled and unlabelled rows; got {len(y)} labelled rows "
                 "alone. Do not skip it, since the step counts its rows: divide the rows of a step "
