@@ -505,12 +505,13 @@ def test_a_table_of_answers_that_does_not_fit_is_refused(
 ) -> None:
     short = tmp_path / "short.csv"
     short.write_text("llm\nyes\n")
-    for data, says in (
-        (vectors, "expected 400 lines, one for each row of the embeddings; got 1"),
-        (answers, "--answers is for .npy files"),
+    for data, said, says in (
+        (vectors, short, "expected 400 lines, one for each row of the embeddings; got 1"),
+        (vectors, vectors, "expected a CSV, Parquet, Excel or JSON-lines table"),
+        (answers, short, "--answers is for .npy files"),
     ):
         out = tmp_path / "p.csv"
-        code, _, err = cli("predict", embedded, data, "--answers", short, "--out", out)
+        code, _, err = cli("predict", embedded, data, "--answers", said, "--out", out)
         assert code == 2
         assert says in " ".join(err.split())
 

@@ -166,18 +166,20 @@ def evaluate(
     _note_propensity(run, rows, given=propensity is not None or strata is not None)
     groups = None if by is None else group_names(data, by, rows, reading=how, beside=beside)
 
+    answers = None if str(labels).endswith(".npy") else labels
+
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(
             data, Expected.of(other), labels=False, skip_damaged=skip_damaged,
             reading=AS_IT_IS if beside else given,
         )[0].x  # fmt: skip
         return probabilities(
-            other, data, x, file=labels, reading=given, other_answers=other_answers
+            other, data, x, file=answers, reading=given, other_answers=other_answers
         )
 
     with noted_warnings():
         known = probabilities(
-            model, data, rows.x, file=labels, reading=given, other_answers=other_answers
+            model, data, rows.x, file=answers, reading=given, other_answers=other_answers
         )
         p = padded(known, names)
         measured = _measured(p, rows, question, groups, sets)

@@ -36,9 +36,7 @@ def probabilities(
         reading: How the table is read; what it does not say is as in training.
         other_answers: As in :func:`answers_to`.
     """
-    place: str | None = source
-    if kind_of(source) == "npy":
-        place = None if str(file).endswith(".npy") else file
+    place = file if kind_of(source) == "npy" else source
     return model.predict_proba(
         x, answers_to(model, place, len(x), reading=reading, other_answers=other_answers)
     )
