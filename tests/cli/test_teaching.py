@@ -507,7 +507,7 @@ def test_a_table_of_answers_that_does_not_fit_is_refused(
     short.write_text("llm\nyes\n")
     for data, said, says in (
         (vectors, short, "expected 400 lines, one for each row of the embeddings; got 1"),
-        (vectors, vectors, "expected a CSV, Parquet, Excel or JSON-lines table"),
+        (vectors, vectors, "got suffix '.npy'"),
         (answers, short, "--answers is for .npy files"),
     ):
         out = tmp_path / "p.csv"
