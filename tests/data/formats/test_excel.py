@@ -140,20 +140,29 @@ def test_dates_from_1904_and_early_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "read"),
     [
-        ("h:mm AM/PM", ["18:30:00", "00:00:00", "1.25"]),  # one after a day: no time of day
-        ("hh:mm:ss", ["18:30:00", "00:00:00", "1.25"]),
-        ("[Red]h.mm", ["18:30:00", "00:00:00", "1.25"]),
-        ("[h]:mm:ss", ["0.7708333333333334", "0", "1.25"]),  # hours that something took
-        ('0.0 "h"', ["0.7708333333333334", "0", "1.25"]),
-        ("mm:ss", ["0.7708333333333334", "0", "1.25"]),
+        ("h:mm AM/PM", ["18:30:00", "00:00:00"]),
+        ("hh:mm:ss", ["18:30:00", "00:00:00"]),
+        ("[Red]h.mm", ["18:30:00", "00:00:00"]),
+        ("[h]:mm:ss", ["0.7708333333333334", "0"]),  # hours that something took
+        ('0.0 "h"', ["0.7708333333333334", "0"]),
+        ("mm:ss", ["0.7708333333333334", "0"]),
     ],
 )
 def test_a_number_shown_as_a_time_of_day_is_one(tmp_path: Path, form: str, read: list[str]) -> None:
-    book = openpyxl.Workbook()
-    for row, value in enumerate(["t", 18.5 / 24, 0, 1.25], 1):
+    book, both = openpyxl.Workbook(), openpyxl.Workbook()
+    for row, value in enumerate(["t", 18.5 / 24, 0], 1):
         book.active.cell(row, 1, value).number_format = form
-    book.save(tmp_path / "a.xlsx")
-    assert cells(tmp_path / "a.xlsx")["t"] == read
+        both.active.cell(row, 1, value).number_format = form
+        both.active.cell(row, 2, value).number_format = form
+    both["Sheet"]["A4"], both["Sheet"]["A4"].number_format = 1.25, form
+    both["Sheet"]["B1"], both["Sheet"]["B4"] = "other", "a"
+    for one in (book, both):
+        one.save(tmp_path / "a.xlsx")
+        found = cells(tmp_path / "a.xlsx")
+        if one is book:
+            assert found["t"] == read
+    # More than a day in a column: something took so long, and the whole column has numbers.
+    assert found == {"t": ["0.7708333333333334", "0", "1.25"], "other": [*read, "a"]}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ after the other, and nothing is computed: a formula has the value that Excel sav
 import re
 import xml.parsers.expat as expat
 import zipfile
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -146,6 +147,8 @@ class _Sheet(_Handler):
         self._cells: dict[int, str] = {}
         self._row = self._column = self._n_rows = self._n_empty = self._n_gaps = 0
         self._kind, self._style, self._value = "n", 0, ""
+        self._times: dict[int, dict[str, str]] = {}  # of each column the numbers of its times
+        self._spans: set[int] = set()  # columns in which a time is not one of a day
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "row":
@@ -175,11 +178,16 @@ class _Sheet(_Handler):
         columns = [
             arrow.DictionaryArray.from_arrays(
                 np.concatenate(numbers or [np.zeros(0, np.int32)]),
-                arrow.array(texts, arrow.string()),
+                arrow.array(self._as_spans(place, texts), arrow.string()),
             )
-            for texts, numbers in zip(self._texts, self._numbers, strict=True)
+            for place, (texts, numbers) in enumerate(zip(self._texts, self._numbers, strict=True))
         ]
         return arrow.Table.from_arrays(columns, self.names)
+
+    def _as_spans(self, place: int, texts: Iterable[str]) -> list[str]:
+        """The texts of a column; its times are numbers, as Excel has them, if one is no time."""
+        known = self._times.get(place + 1, {}) if place + 1 in self._spans else {}
+        return [known.get(text, text) for text in texts]
 
     def _begin_row(self, number: int) -> None:
         if not self._row < number <= LONGEST:
@@ -249,7 +257,14 @@ class _Sheet(_Handler):
         shown = self._shown[self._style] if self._style < len(self._shown) else "number"
         if shown == "date":
             return _date(serial, from_1904=self._from_1904) or value
-        return text_of(serial) if shown == "time" and 0 <= serial < 1 else value
+        if shown != "time":
+            return value
+        if not 0 <= serial < 1:
+            self._spans.add(self._column)
+            return value
+        text = text_of(serial)
+        self._times.setdefault(self._column, {})[text] = value
+        return text
 
 
 def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
