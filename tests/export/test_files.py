@@ -152,7 +152,16 @@ def test_a_network_that_cannot_be_traced_is_said(tmp_path: Path) -> None:
         export_model(tmp_path / "model.pt2", saved)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"version": 9, "encoding": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        '{"version": 9, "encoding": {}}',
+        '{"version": 1, "encoding": {}, "input": {}}',
+        '{"version": 1, "encoding": null, "input": {"type": "uint8", "shape": ["n", 1, 8]}}',
+    ],
+)
 def test_a_description_that_is_none_is_said(tmp_path: Path, content: str) -> None:
     (tmp_path / "model.json").write_text(content)
     with pytest.raises(ValueError, match=r"model\.json: expected the description"):

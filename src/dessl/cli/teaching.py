@@ -114,7 +114,8 @@ def _answers_file(options: Mapping[str, Any]) -> str:
     if kind not in ("table", "npy") or (kind == "npy" and str(labels).endswith(".npy")):
         raise ValueError(
             "--teacher names columns of a table, or of the table of labels (--labels) of .npy "
-            "files, but there is no table. Put the answers in one, or omit --teacher."
+            f"files, but {source} has no such table. Put the answers in one, or omit --teacher. "
+            "Images: save the vectors of a pretrained model as .npy, and pass these."
         )
     if kind == "table" and labels is not None:
         raise ValueError(

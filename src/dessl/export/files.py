@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import read_images
 from dessl.data.formats.folder_files import every_image
 from dessl.data.formats.frames import is_frame, read_frame
+from dessl.data.formats.image_file import Colour
 from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
 from dessl.recipes.predictor import AnyPredictor, Predictor, TaughtPredictor
 from dessl.saved import SavedModel
@@ -160,13 +161,14 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
         entries = json.loads(place.read_bytes())
         version, encoding = entries["version"], entries["encoding"]
         takes = entries["input"]
+        form = _ImageForm.of(takes) if takes["type"] == "uint8" else None
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             f"{place}: expected the description that dessl export writes; got {str(error)[:60]!r}."
         ) from error
     is_file = isinstance(x, str | Path)
-    if version == VERSION and takes["type"] == "uint8" and is_file:
-        return _images(Path(x), takes)
+    if version == VERSION and form is not None and is_file:
+        return form.images(Path(x))
     if version != VERSION or encoding is None:
         what = "a model that takes arrays directly" if encoding is None else repr(version)
         raise ValueError(
@@ -184,16 +186,23 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
     return known.features(read_frame(x).table())
 
 
-def _images(path: Path, takes: Any) -> NDArray[np.uint8]:
-    """An image, or the images of a folder, prepared as the description says."""
-    channels, *size = map(int, takes["shape"][1:])
-    paths = every_image(path) if path.is_dir() else [path]
-    return read_images(
-        paths,
-        size=(size[0], size[1]),
-        colour="grey" if channels == 1 else "rgb",
-        bits=int(takes["bits"]),
-    ).x
+class _ImageForm(NamedTuple):
+    """The form of images that a graph takes."""
+
+    size: tuple[int, int]
+    colour: Colour
+    bits: int
+
+    @classmethod
+    def of(cls, takes: Any) -> Self:
+        """As a description says it; LookupError, TypeError or ValueError if it does not."""
+        channels, height, width = map(int, takes["shape"][1:])
+        return cls((height, width), "grey" if channels == 1 else "rgb", int(takes["bits"]))
+
+    def images(self, path: Path) -> NDArray[np.uint8]:
+        """An image, or the images of a folder, in this form."""
+        paths = every_image(path) if path.is_dir() else [path]
+        return read_images(paths, size=self.size, colour=self.colour, bits=self.bits).x
 
 
 def _preparation(saved: SavedModel) -> list[str]:
