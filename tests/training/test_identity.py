@@ -1,3 +1,4 @@
+import random
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -65,6 +66,8 @@ class Bent:
         (scaled(impurity), scaled(entropy)),
         (Bent(1.0), Bent(2.0)),
         (Bent(1.0).h, Bent(2.0).h),
+        (scaled(torch.sin), scaled(torch.cos)),
+        (scaled([1.0].count), scaled([2.0].count)),
         (partial(lambda a, logits: a * logits, 1), partial(lambda a, logits: a * logits, 2)),
     ],
 )
@@ -189,11 +192,27 @@ class CountingView:
         return x
 
 
+class Drawing(Own):
+    """Draws from the given function, which has a generator."""
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        self.weights()
+
+
+def from_torch() -> Callable[[], Tensor]:
+    return partial(torch.rand, 1, generator=torch.Generator().manual_seed(0))
+
+
 @pytest.mark.parametrize(
     ("term", "named"),
     [
         (lambda: Moving(weights=[1.0]), "Moving.weights"),
         (lambda: PseudoLabel(view=CountingView()), "PseudoLabel.view"),
+        (lambda: Drawing(weights=np.random.default_rng(0).random), "Drawing.weights"),
+        (lambda: Drawing(weights=np.random.RandomState(0).random), "Drawing.weights"),
+        (lambda: Drawing(weights=random.Random(0).random), "Drawing.weights"),
+        (lambda: Drawing(weights=from_torch()), "Drawing.weights"),
+        (lambda: Drawing(weights=list), None),
         (lambda: InBuffers(weights=[1.0]), None),
         (lambda: Sum([PseudoLabel(), FixMatch(targets="joint")], weights=[1.0, 0.1]), None),
     ],

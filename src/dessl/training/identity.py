@@ -7,12 +7,13 @@ is compared only under the same version of Python. Functions that it calls are n
 
 import dis
 import hashlib
+import random
 import re
 import sys
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from dessl.training.sharded import is_wrapped
 DEEPEST = 6  # levels of captured values
 MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
 NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator", "_views"}  # Combine's: from each pass
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
 
 
@@ -88,7 +90,7 @@ def plain_attributes(surrogate: Surrogate) -> dict[str, str]:
         ours = type(part).__module__.startswith("dessl.")
         for name, value in vars(part).items():
             if name not in NOT_PLAIN and (callable(value) or not ours):
-                found[f"{type(part).__name__}.{name}"] = _text_of(value, DEEPEST)
+                found[f"{type(part).__name__}.{name}"] = _text_of(value, DEEPEST, drawn=True)
     return found
 
 
@@ -139,13 +141,17 @@ def _functions(surrogate: Surrogate) -> str:
     return f"{type(surrogate).__name__}: {_text_of(found, DEEPEST)}"
 
 
-def _text_of(value: object, depth: int) -> str:
-    """A text that differs if a value does; of objects nested too deeply, only the class."""
+def _text_of(value: object, depth: int, *, drawn: bool = False) -> str:
+    """A text that differs if a value does; of objects nested too deeply, only the class.
+
+    ``drawn`` says whether it differs too if more was drawn from a generator of random numbers.
+    """
+    text = partial(_text_of, drawn=drawn)
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, Tensor) and value.layout is not torch.strided:
         sparse = value.detach().to_sparse().coalesce()
-        parts = (_text_of(part, depth) for part in (sparse.indices(), sparse.values()))
+        parts = (text(part, depth) for part in (sparse.indices(), sparse.values()))
         return f"sparse {tuple(value.shape)} {' '.join(parts)}"
     if isinstance(value, Tensor):
         entries = sha256_of(value.detach().reshape(-1)[:MOST_ENTRIES])
@@ -159,15 +165,32 @@ def _text_of(value: object, depth: int) -> str:
     if isinstance(value, nn.Module):
         return without_addresses(repr(value))
     if isinstance(value, Set):
-        return f"set {sorted(_text_of(part, depth - 1) for part in value)}"
+        return f"set {sorted(text(part, depth - 1) for part in value)}"
     if isinstance(value, CodeType):
-        consts = _text_of(value.co_consts, depth)
+        consts = text(value.co_consts, depth)
         return f"code {value.co_code.hex()} {value.co_names} {consts}"
-    return _text_of_parts(value, depth - 1)
+    if drawn and isinstance(value, GENERATORS):
+        return text(_state_of(value), DEEPEST)
+    name, named = _parts_of(value)
+    return f"{name} {[(str(key), text(part, depth - 1)) for key, part in named.items()]}"
 
 
-def _text_of_parts(value: object, depth: int) -> str:
-    """A text of a collection, a function or an object by those of its parts."""
+def _state_of(generator: object) -> object:
+    """The state of one of :data:`GENERATORS`."""
+    match generator:
+        case torch.Generator():
+            return generator.get_state()
+        case random.Random():
+            return generator.getstate()
+        case np.random.Generator():
+            return generator.bit_generator.state
+        case np.random.RandomState():
+            return generator.get_state(legacy=False)
+    raise TypeError(type(generator))
+
+
+def _parts_of(value: object) -> tuple[str, Mapping[Any, object]]:
+    """The kind of a collection, a function or an object, and its parts."""
     parts: Mapping[Any, object]
     if isinstance(value, FunctionType):
         name = f"{value.__module__}.{value.__qualname__}"
@@ -176,6 +199,9 @@ def _text_of_parts(value: object, depth: int) -> str:
             parts["code"] = value.__code__
     elif isinstance(value, MethodType):
         name, parts = "method", {"of": value.__self__, "function": value.__func__}
+    elif isinstance(value, BuiltinFunctionType):
+        owner = None if isinstance(value.__self__, ModuleType) else value.__self__
+        name, parts = f"builtin {value.__qualname__}", {"of": owner}
     elif isinstance(value, partial):
         name, parts = "partial", {"f": value.func, "args": value.args, "more": value.keywords}
     elif isinstance(value, Mapping):
@@ -185,7 +211,7 @@ def _text_of_parts(value: object, depth: int) -> str:
     else:
         kind = type(value)
         name, parts = f"{kind.__module__}.{kind.__qualname__}", getattr(value, "__dict__", {})
-    return f"{name} {[(str(key), _text_of(part, depth)) for key, part in parts.items()]}"
+    return name, parts
 
 
 def _captured(function: FunctionType) -> dict[str, object]:
