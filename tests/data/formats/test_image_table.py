@@ -56,6 +56,14 @@ def test_images_are_found_by_their_names(folder: Path, cells: tuple[str, ...]) -
     assert [age.cell(row) for row in range(5)] == ["5", "", "3", "", "4"]
 
 
+def test_a_table_among_the_images_may_have_any_suffix(folder: Path) -> None:
+    path = table(folder, "file,finding\na,ill\nd,well\n").rename(folder / "labels.txt")
+    assert SemiData.from_folder(folder, labels=path).n_labelled == 2
+    (folder / "other.txt").write_text("a note")
+    with pytest.raises(DataError, match=r"other\.txt: expected images"):
+        SemiData.from_folder(folder, labels=path)
+
+
 def test_one_other_column_has_the_labels(folder: Path) -> None:
     path = table(folder, "file,finding\na,ill\nd,well\n")
     assert read_labelled_images(folder, labels=path).class_names == ("ill", "well")

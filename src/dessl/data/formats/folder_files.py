@@ -83,16 +83,24 @@ def image_files(folder: Path, *, skip_others: bool = False) -> list[Path]:
     return files
 
 
-def every_image(folder: Path, *, skip_others: bool = False) -> list[Path]:
+def every_image(
+    folder: Path, *, table: str | Path | None = None, skip_others: bool = False
+) -> list[Path]:
     """The images of a folder and of all folders in it, in order; tables in it are not looked at.
 
     Args:
         folder: The folder.
+        table: A table about the images, which may be in it whatever its suffix.
         skip_others: Whether to leave out other files, with a warning; otherwise they are refused.
     """
     if not folder.is_dir():
         raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
-    found = [path for path in sorted(_inside(folder)) if path.suffix.lower() not in ABOUT]
+    about = None if table is None else Path(table).resolve()
+    found = [
+        path
+        for path in sorted(_inside(folder))
+        if path.suffix.lower() not in ABOUT and path.resolve() != about
+    ]
     files = [path for path in found if path.suffix.lower() in SUFFIXES and not _is_pipe(path)]
     images = set(files)
     others = [path for path in found if path not in images]

@@ -65,7 +65,7 @@ def read_labelled_images(
         DataError: The table does not match the folder, or a file is damaged.
     """
     folder = Path(folder)
-    paths = every_image(folder, skip_others=skip_damaged)
+    paths = every_image(folder, table=labels, skip_others=skip_damaged)
     table = images_of_table(
         labels, _names(folder, paths), sheet=sheet, text_encoding=text_encoding, missing=missing
     )
@@ -109,7 +109,7 @@ def read_new_labelled_images(
             file is damaged.
     """
     folder = Path(folder)
-    paths = every_image(folder, skip_others=skip_damaged)
+    paths = every_image(folder, table=labels, skip_others=skip_damaged)
     table = images_of_table(
         labels, _names(folder, paths), sheet=sheet, text_encoding=text_encoding, missing=missing
     )
