@@ -159,10 +159,13 @@ def test_a_report_of_the_first_format_compares_with_gold_labels() -> None:
         ({"alone_loss": 0.55}, True, "The answers help: out-of-fold cross-entropy 0.600 without "
          "them, 0.500 with them; change −0.100 (95 % interval −0.140 to −0.060). The student alone "
          "has 0.550; change −0.050 (95 % interval −0.090 to −0.010). Weights: gold only"),
-        ({"alone_loss": 0.53}, True, "The answers are used, but the gain may be chance"),
+        ({"alone_loss": 0.53}, True, "The answers help, but what those to new rows add to the "
+         "student may be chance: out-of-fold cross-entropy 0.600 without them, 0.500 with them"),
+        ({"alone_loss": 0.53, "standard_error": 0.06}, True, "used, but the gain may be chance"),
         ({"alone_loss": 0.51}, False, "The answers to new rows gave no gain of more than 1 "
          "standard error over the student alone, so it predicts alone: out-of-fold"),
-        ({"alone_loss": 0.51, "needed_over_alone": 0.4}, True, "the gain may be chance"),
+        ({"alone_loss": 0.51, "needed_over_alone": 0.4}, True, "new rows add to the "
+         "student may be chance"),
         ({"alone_loss": 0.51, "needed_over_alone": 0.6}, False, "no gain of more than 0.6 standard "
          "errors over the student alone, so it predicts alone"),
         ({"alone_loss": 0.6, "pooled_loss": 0.7}, False, "did not help, so they are not used as "

@@ -208,6 +208,11 @@ class Choice:
             found += f". The student alone has {self.alone_loss:.3f}; {_change(more)}"
         if self.sure:
             said = f"The answers help: {found}.{self._caution}"
+        elif self.kept and gain.low > 0:
+            said = (
+                "The answers help, but what those to new rows add to the student may be chance: "
+                f"{found}.{self._caution}"
+            )
         elif self.kept:
             said = f"The answers are used, but the gain may be chance: {found}."
         elif self._better_than_without:
