@@ -212,6 +212,7 @@ def from_torch() -> Callable[[], Tensor]:
         (lambda: Drawing(weights=np.random.RandomState(0).random), "Drawing.weights"),
         (lambda: Drawing(weights=random.Random(0).random), "Drawing.weights"),
         (lambda: Drawing(weights=from_torch()), "Drawing.weights"),
+        (lambda: Drawing(weights=random.SystemRandom().random), None),
         (lambda: Drawing(weights=list), None),
         (lambda: InBuffers(weights=[1.0]), None),
         (lambda: Sum([PseudoLabel(), FixMatch(targets="joint")], weights=[1.0, 0.1]), None),

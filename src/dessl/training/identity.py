@@ -10,7 +10,7 @@ import hashlib
 import random
 import re
 import sys
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -31,7 +31,12 @@ from dessl.training.sharded import is_wrapped
 DEEPEST = 6  # levels of captured values
 MOST_ENTRIES = 2**20  # of a captured tensor or array: a function may have captured all data
 NOT_PLAIN = {*vars(nn.Module()), "_seed", "_generator", "_views"}  # Combine's: from each pass
-GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+STATES: dict[type, Callable[[Any], object]] = {  # of generators; SystemRandom, a subclass, has none
+    torch.Generator: lambda generator: generator.get_state(),
+    random.Random: lambda generator: generator.getstate(),
+    np.random.Generator: lambda generator: generator.bit_generator.state,
+    np.random.RandomState: lambda generator: generator.get_state(legacy=False),
+}
 PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype)
 
 
@@ -169,24 +174,10 @@ def _text_of(value: object, depth: int, *, drawn: bool = False) -> str:
     if isinstance(value, CodeType):
         consts = text(value.co_consts, depth)
         return f"code {value.co_code.hex()} {value.co_names} {consts}"
-    if drawn and isinstance(value, GENERATORS):
-        return text(_state_of(value), DEEPEST)
+    if drawn and type(value) in STATES:
+        return text(STATES[type(value)](value), DEEPEST)
     name, named = _parts_of(value)
     return f"{name} {[(str(key), text(part, depth - 1)) for key, part in named.items()]}"
-
-
-def _state_of(generator: object) -> object:
-    """The state of one of :data:`GENERATORS`."""
-    match generator:
-        case torch.Generator():
-            return generator.get_state()
-        case random.Random():
-            return generator.getstate()
-        case np.random.Generator():
-            return generator.bit_generator.state
-        case np.random.RandomState():
-            return generator.get_state(legacy=False)
-    raise TypeError(type(generator))
 
 
 def _parts_of(value: object) -> tuple[str, Mapping[Any, object]]:
