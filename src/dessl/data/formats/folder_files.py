@@ -95,15 +95,10 @@ def every_image(
     """
     if not folder.is_dir():
         raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
-    about = None if table is None else Path(table).resolve()
-    found = [
-        path
-        for path in sorted(_inside(folder))
-        if path.suffix.lower() not in ABOUT and path.resolve() != about
-    ]
+    found = [path for path in sorted(_inside(folder)) if path.suffix.lower() not in ABOUT]
     files = [path for path in found if path.suffix.lower() in SUFFIXES and not _is_pipe(path)]
-    images = set(files)
-    others = [path for path in found if path not in images]
+    images, about = set(files), None if table is None else Path(table).resolve()
+    others = [path for path in found if path not in images and path.resolve() != about]
     if others and not skip_others:
         raise DataError.of(
             others[0], expected=f"images ({KINDS})", got="something else", do=_instead_of(others[0])
