@@ -161,13 +161,14 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
         entries = json.loads(place.read_bytes())
         version, encoding = entries["version"], entries["encoding"]
         takes = entries["input"]
-        form = _ImageForm.of(takes) if takes["type"] == "uint8" else None
+        is_image = version == VERSION and takes["type"] == "uint8"
+        form = _ImageForm.of(takes) if is_image else None
     except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             f"{place}: expected the description that dessl export writes; got {str(error)[:60]!r}."
         ) from error
     is_file = isinstance(x, str | Path)
-    if version == VERSION and form is not None and is_file:
+    if form is not None and is_file:
         return form.images(Path(x))
     if version != VERSION or encoding is None:
         what = "a model that takes arrays directly" if encoding is None else repr(version)
