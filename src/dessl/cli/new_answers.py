@@ -64,7 +64,7 @@ def answers_to(
 
     Args:
         model: The model.
-        source: A table of new rows, or of answers to new embeddings; None if there is none.
+        source: A table of new rows, or of answers to new embeddings; None without a table.
         n_rows: Number of new rows.
         reading: How the table is read; what it does not say is as in training.
         other_answers: ``"missing"`` to treat answers that are not a class as no answer; by default

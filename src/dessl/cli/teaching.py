@@ -115,7 +115,7 @@ def _answers_file(options: Mapping[str, Any]) -> str:
         raise ValueError(
             "--teacher names columns of a table, or of the table of labels (--labels) of .npy "
             f"files, but {source} has no such table. Put the answers in one, or omit --teacher. "
-            "Images: save the vectors of a pretrained model as .npy, and pass these."
+            "For images, save the vectors of a pretrained model as .npy, and pass those."
         )
     if kind == "table" and labels is not None:
         raise ValueError(

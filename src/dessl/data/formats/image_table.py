@@ -317,7 +317,7 @@ def _without_guard(column: Column) -> Column:
 
 
 def _taken(column: Column, lines: NDArray[np.int64]) -> Column:
-    """The cells of these lines, (n,), empty where there is none."""
+    """The cells of these lines, (n,); those of missing lines are empty."""
     none = lines == NONE
     if column.numbers is not None:
         return Column.of_numbers(column.name, np.where(none, np.nan, column.numbers[lines]))

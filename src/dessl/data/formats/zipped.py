@@ -38,7 +38,7 @@ ZIP_ERRORS = (
     zipfile.LargeZipFile,
     zlib.error,
     struct.error,
-    RuntimeError,  # an encrypted array; as NotImplementedError, an unknown compression
+    RuntimeError,  # for encryption; its subclass NotImplementedError, for unknown compression
     ValueError,
     OverflowError,
     LookupError,
