@@ -36,10 +36,10 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl.evaluation import ShiftWarning
 from dessl.teachers import Taught
+from dessl.teachers.choice import passes
 from dessl.teachers.pool import LEAST_WEIGHT, losses, mixed
 from dessl.teachers.school import School
 from dessl.teachers.student import decided, students_of
-from dessl.teachers.taught_report import passes
 from dessl.teachers.tree_student import NAME, tree_students
 from dessl.teachers.trees import joined
 from machine import machine

@@ -51,10 +51,10 @@ from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.teachers import Taught
 from dessl.teachers.answers import as_answers
+from dessl.teachers.choice import Choice
 from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import decided, students_of
-from dessl.teachers.taught_report import Choice
 from outside_teacher import MOST_TEST, Cell, answers_of, rows_of, scores_of
 from outside_teacher_gaps import CORRECTABLE, HARMLESS
 from outside_teacher_pool_report import (

@@ -11,7 +11,7 @@ from dessl.report.decision import advice
 from dessl.report.page import report_html
 from dessl.results.facts import ModelFacts, RunFacts
 from dessl.results.taught import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT, taught_facts
-from dessl.teachers.taught_report import Interval
+from dessl.teachers.choice import Interval
 
 
 def test_the_facts_of_a_student_are_about_what_predicts_with_answers() -> None:

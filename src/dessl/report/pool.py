@@ -7,8 +7,9 @@ from dessl.results.facts import RunFacts
 from dessl.results.taught import REJECTED, STUDENT, WITH_ANSWERS, WITHOUT
 from dessl.results.trial import TWIN
 from dessl.teachers import PoolReport
+from dessl.teachers.choice import Choice, Interval
 from dessl.teachers.pool import ANCHOR
-from dessl.teachers.taught_report import ADJUSTED, Choice, Interval, TeacherQuality
+from dessl.teachers.taught_report import ADJUSTED, TeacherQuality
 
 LOSS = metric_text("cross_entropy")
 HEADINGS = ("member", "weight", f"{LOSS} alone", "difference from networks", "unlabelled rows")

@@ -12,8 +12,8 @@ from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, Ru
 from dessl.results.machine import machine_facts
 from dessl.results.trial import PRIMARY, EvaluationRows, record_of
 from dessl.teachers import Taught, TaughtReport
+from dessl.teachers.choice import Interval
 from dessl.teachers.taught import Evaluated
-from dessl.teachers.taught_report import Interval
 
 STUDENT, WITH_ANSWERS = "student", "student with answers"
 WITHOUT = "without answers"  # the model that a student is compared with

@@ -35,6 +35,7 @@ from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.debiased.shift import LEVEL, shift_test
 from dessl.evaluation.verdict import shown_p
 from dessl.teachers.answers import Answers, named_answers
+from dessl.teachers.choice import Interval
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
@@ -42,7 +43,7 @@ from dessl.teachers.fold_networks import Lesson, NetworkSetting, Trained
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student_pool import evaluated
 from dessl.teachers.taught import Evaluated, Listening, Taught
-from dessl.teachers.taught_report import CORRECTED, Interval, TaughtReport, TeacherQuality
+from dessl.teachers.taught_report import CORRECTED, TaughtReport, TeacherQuality
 from dessl.teachers.tree_student import NAME, tree_students
 from dessl.teachers.trees import Trees, joined
 from dessl.training.progress import doing

@@ -23,6 +23,7 @@ from torch import Tensor
 from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.teachers.answers import answered_by_any
+from dessl.teachers.choice import Choice, Interval, passes
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.pool import (
     LEAST_WEIGHT,
@@ -34,7 +35,6 @@ from dessl.teachers.pool import (
 )
 from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import Evaluated
-from dessl.teachers.taught_report import Choice, Interval, passes
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties on Σw − 1, and on all weights but the gold-only networks'
 NEEDED = 1.0  # standard errors by which the pool must be better

@@ -11,13 +11,14 @@ from dessl._checks import ArrayLike, quoted
 from dessl.data.errors import few
 from dessl.teachers.answers import Answers, answered_by_any, as_answers, is_numbered
 from dessl.teachers.base import State, Teacher, checked_columns, taken_from, under
+from dessl.teachers.choice import Choice
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.families import members_of, members_state
 from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p, network_log_p
 from dessl.teachers.pool import mixed
 from dessl.teachers.space import Space
-from dessl.teachers.taught_report import Choice, TaughtReport, renewed
+from dessl.teachers.taught_report import TaughtReport, renewed
 
 FORMAT = 4  # 4: answers as input are doubted
 OTHERS = "others."  # before the names of the other models' tensors
