@@ -7,7 +7,7 @@ checks the TOML files.
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -196,8 +196,10 @@ def cells_of(experiment: Experiment) -> list[Cell]:
     return cells
 
 
-def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> Iterator[list[Cell]]:
+def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> list[list[Cell]]:
     """Cells that can be trained at once: the same data, term and plan, except for λ and risk.
+
+    Sorted by split, so that a sweep of single runs that ends early has whole splits.
 
     Args:
         experiment: Gives the largest population.
@@ -209,10 +211,11 @@ def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> I
     for cell in cells:
         shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)
         groups.setdefault(repr(shared), []).append(cell)
+    parts: list[list[Cell]] = []
     for group in groups.values():
         most = min(experiment.population or 1, -(-len(group) // shares))
-        for first in range(0, len(group), most):
-            yield group[first : first + most]
+        parts += (group[first : first + most] for first in range(0, len(group), most))
+    return sorted(parts, key=lambda part: part[0].seed)
 
 
 def common_name(cells: list[Cell]) -> str:

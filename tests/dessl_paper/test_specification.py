@@ -89,20 +89,24 @@ def test_populations_hold_all_cells_once_and_share_what_they_must(tiny: Tiny) ->
         methods={"bounded": {"title": "b", "risk": "debiased", "plan": {"bound": "nonnegative"}}},
     )
     cells = cells_of(experiment)
-    groups = list(populations(experiment, cells))
+    groups = populations(experiment, cells)
     assert sorted(cell.key for group in groups for cell in group) == sorted(c.key for c in cells)
     assert max(map(len, groups)) == 4
     for group in groups:
         assert len({cell.data for cell in group}) == 1
         assert len({str(cell.method.plan) for cell in group}) == 1
     assert len({common_name(group) for group in groups}) == len(groups)
-    assert [group[0].data.labels for group in groups] == sorted(g[0].data.labels for g in groups)
+    firsts = [(group[0].seed, group[0].data.labels) for group in groups]
+    assert firsts == sorted(firsts)
 
 
-def test_without_populations_each_cell_is_by_itself(tiny: Tiny) -> None:
-    experiment = tiny()
+def test_without_populations_each_cell_is_by_itself_one_split_after_the_other(tiny: Tiny) -> None:
+    experiment = tiny(lams=[0.5, 2.0], seeds=2)
     cells = cells_of(experiment)
-    assert list(populations(experiment, cells)) == [[cell] for cell in cells]
+    groups = populations(experiment, cells)
+    assert [cell.key for (cell,) in groups] == [
+        cell.key for seed in (0, 1) for cell in cells if cell.seed == seed
+    ]
     assert common_name([cells[0]]) == cells[0].key
 
 
