@@ -69,7 +69,7 @@ def made_with(results: Results) -> str:
         run_count(results),
         f"network {described(network, model)}" if network else "",
         _steps(results),
-        f"{_duration(seconds)} in total",
+        f"{_duration(seconds)} summed over the runs",
         f"on {_each(records, 'device')}",
         f"dessl {_each(records, 'dessl')}",
         f"torch {_each(records, 'torch')}",
