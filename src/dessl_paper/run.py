@@ -234,8 +234,7 @@ def _groups(
     """Cells to train together: first those whose training has started, in the same groups.
 
     A population that was interrupted while its records were written then resumes at its end,
-    instead of being retrained for the missing records. New groups are divided among the ranks,
-    one split after the other.
+    instead of being retrained for the missing records. New groups are divided among the ranks.
     """
     begun: set[str] = set()
     for file in sorted(training.glob(f"*/{CELLS}")):
