@@ -369,6 +369,33 @@ def test_a_script_that_loses_a_rank_ends_with_one_line(tmp_path: Path) -> None:
     assert "LostRankError" not in err
 
 
+KEEPING = """
+import sys, weakref
+from torch import distributed
+from dessl.training.ranks import process_group
+assert "torch._dynamo" not in sys.modules
+with process_group():
+    group = weakref.ref(distributed.group.WORLD)
+    import torch._dynamo
+assert group() is None
+"""
+
+
+def test_nothing_keeps_the_group_when_its_block_has_ended(tmp_path: Path) -> None:
+    """Its threads would work on while Python ends, which aborts the process now and then."""
+    (tmp_path / "script.py").write_text(KEEPING)
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, tmp_path / "script.py"], env=os.environ | shared | {"RANK": number}
+        )
+        for number in "01"
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+
+
 SCRIPT = """
 import os, sys
 from pathlib import Path

@@ -19,6 +19,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
+
+# Imported while a group exists, as torch.compile does, it keeps that group for ever as the default
+# of its arguments. A thread of the group then works on while Python ends, which aborted about one
+# process in a hundred ("terminate called without an active exception").
+import torch.distributed.nn.functional
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
