@@ -69,7 +69,7 @@ def made_with(results: Results) -> str:
         run_count(results),
         f"network {described(network, model)}" if network else "",
         _steps(results),
-        f"{_duration(seconds)} summed over the runs",
+        f"{_duration(seconds)} summed over the runs{_at_once(records)}",
         f"on {_each(records, 'device')}",
         f"dessl {_each(records, 'dessl')}",
         f"torch {_each(records, 'torch')}",
@@ -103,6 +103,12 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _at_once(records: tuple[Record, ...]) -> str:
+    """Whether runs may have slowed each other down; older records do not say."""
+    most = max(int(record.made_with.get("processes", 1)) for record in records)
+    return f", up to {most} at a time" if most > 1 else ""
 
 
 def _each(records: tuple[Record, ...], fact: str, most: int = 60) -> str:

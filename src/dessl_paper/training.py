@@ -29,6 +29,7 @@ from dessl.training import (
     train,
     train_population,
 )
+from dessl.training.ranks import processes
 from dessl_paper.specification import Cell, Experiment, check_metrics
 
 Transform: TypeAlias = Callable[[Tensor], Tensor]
@@ -268,8 +269,8 @@ def identity(experiment: Experiment, cell: Cell) -> dict[str, Any]:
 
 
 def machine_and_commit(device: torch.device) -> dict[str, Any]:
-    """Versions, machine and commit, with the device that was used."""
-    facts = machine_facts() | {"commit": commit()}
+    """Versions, machine and commit, with the device and the number of processes that shared it."""
+    facts = machine_facts() | {"commit": commit(), "processes": processes()}
     return facts | ({} if device.type == "cuda" else {"device": device.type})
 
 

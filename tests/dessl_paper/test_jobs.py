@@ -31,6 +31,7 @@ def test_two_processes_give_the_records_of_one(
         assert (out / "report.html").is_file()
         runs = {file.name: json.loads(file.read_bytes()) for file in (out / "runs").iterdir()}
         found.append({name: (run["metrics"], run["settings"]) for name, run in runs.items()})
+        assert {run["made_with"]["processes"] for run in runs.values()} == {number}
     assert found[0] == found[1]
     assert len(found[0]) == 5
 

@@ -63,8 +63,17 @@ def ranks() -> int:
     return distributed.get_world_size() if _is_group() else 1
 
 
+def processes() -> int:
+    """Return the number of processes in the group, also while each works by itself."""
+    return distributed.get_world_size() if _has_group() else 1
+
+
+def _has_group() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
 def _is_group() -> bool:
-    return distributed.is_available() and distributed.is_initialized() and not _apart.get()
+    return _has_group() and not _apart.get()
 
 
 @contextmanager
@@ -113,7 +122,7 @@ def process_group() -> Iterator[torch.device | None]:
     exists. If another rank is lost or fails, and the error is not
     caught, the script ends with one line instead of a traceback on each of the other ranks.
     """
-    if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
+    if _has_group() or not is_launched():
         yield None
         return
     device = _own_device()
