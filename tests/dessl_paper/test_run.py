@@ -140,6 +140,8 @@ def test_ranks_share_the_runs(tiny: Tiny, tmp_path: Path, population: int) -> No
     for key, record in found.items():
         assert record.training.pop("runs_at_once") == (2 if population else 1)
         expected[key].training.pop("runs_at_once")
+        assert record.made_with.pop("processes") == 2
+        assert expected[key].made_with.pop("processes") == 1
         assert timeless(record) == timeless(expected[key])
     assert not (both / "training").exists()
 
