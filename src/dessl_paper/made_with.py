@@ -107,7 +107,7 @@ def _duration(seconds: float) -> str:
 
 def _at_once(records: tuple[Record, ...]) -> str:
     """Whether runs may have slowed each other down; older records do not say."""
-    most = max(int(record.made_with.get("processes", 1)) for record in records)
+    most = max(record.made_with.get("processes", 1) for record in records)
     return f", up to {most} at a time" if most > 1 else ""
 
 

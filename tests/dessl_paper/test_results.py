@@ -147,6 +147,10 @@ def test_a_damaged_experiment_is_named(
             "seconds must be a finite number",
         ),
         (
+            lambda entries: entries["made_with"].update(processes="many"),
+            "processes must be a whole number",
+        ),
+        (
             lambda entries: entries["metrics"].update(accuracy="abc"),
             "metrics.accuracy must be a number",
         ),

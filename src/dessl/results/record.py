@@ -38,7 +38,7 @@ class Record:
         history: Evaluations during the run, thinned to ``EVENTS``.
         training: Selected step, steps done, mode, seconds (a run's share, if several were trained
             together), number of runs trained together, and whether the run diverged.
-        made_with: Versions, machine and commit.
+        made_with: Versions, machine, number of processes that shared it, and commit.
     """
 
     experiment: str
@@ -83,6 +83,7 @@ class _Shown:
     data: dict[str, Any]
     steps: int
     seconds: float
+    processes: int
     evaluated_at: list[int]
     validation: list[dict[str, Measured]]
 
@@ -93,6 +94,7 @@ def _check_free_entries(record: Record) -> None:
         "data": record.settings.get("data") or {},
         "steps": training.get("steps") or 0,
         "seconds": training.get("seconds") or 0,
+        "processes": record.made_with.get("processes", 1),
         "evaluated_at": [event.get("step") for event in history],
         "validation": [event.get("validation") or {} for event in history],
     }
