@@ -130,3 +130,26 @@ def test_a_test_folder_with_known_patients_is_warned_of(
     assert ran.code == 0, ran.err
     said = " ".join(ran.err.split())
     assert r"12 of the 36 labelled test rows have a value of '^[pq]\d+'" in said
+
+
+def test_groups_in_a_table_of_labels_are_not_those_of_test_images(
+    cli: Cli, scans: Path, tmp_path: Path
+) -> None:
+    flat, test = tmp_path / "flat", tmp_path / "test"
+    flat.mkdir()
+    lines = ["file,label,patient"]
+    for kind in ("ill", "well"):
+        (test / kind).mkdir(parents=True)
+        for number, path in enumerate(sorted((scans / kind).iterdir())):
+            (flat / path.name).write_bytes(path.read_bytes())
+            lines.append(f"{path.name},{kind},{kind} {number // 3}")
+            other = Image.fromarray(255 - np.asarray(Image.open(path)))
+            other.save(test / kind / path.name)
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines))
+    typed = ("--labels", table, "--label", "label", "--group", "patient", "--test-file", test)
+    ran = cli("fit", flat, *typed, "--out", tmp_path / "run")
+    assert ran.code == 2
+    said = " ".join(ran.err.split())
+    assert f"got a folder, while {table} is about the images of {flat}" in said
+    assert f"dessl evaluate RUN {test} --labels TABLE --group 'patient'" in said

@@ -46,17 +46,18 @@ class NamedRows(NamedTuple):
 
     def groups(self, name: str, reading: Reading) -> NDArray[np.str_]:
         """What rows of one group have in common, (n,), "" for a row without a group."""
-        if self.are_files and not self._has_column(name, reading):
+        if self.are_files and not self.has_column(name, reading):
             return _parts_of_names(self.source, name, self.files)
         return texts_of(self.source, name, len(self.rows.y), reading, beside=self.beside)
 
     def has_groups(self, name: str, reading: Reading) -> bool:
         """Whether there is such a column, or an image whose file name matches."""
-        if self.are_files and not self._has_column(name, reading):
+        if self.are_files and not self.has_column(name, reading):
             return any(_matched_parts(self.source, name, self.files))
-        return self._has_column(name, reading)
+        return self.has_column(name, reading)
 
-    def _has_column(self, name: str, reading: Reading) -> bool:
+    def has_column(self, name: str, reading: Reading) -> bool:
+        """Whether the rows' file, or the table about the images, has such a column."""
         return named_column(self.source, name, reading, self.beside)[1] is not None
 
     @property
@@ -123,7 +124,18 @@ def groups_of_test(
         test: The test rows.
         training: All rows of DATA.
         reading: How both are read; the sheet is that of DATA.
+
+    Raises:
+        DataError: The groups of DATA are in its table of labels, which is not about test images.
     """
+    if test.are_files and training.beside is not None and training.has_column(name, reading):
+        raise DataError.of(
+            test.source,
+            expected=f"test images whose --group {as_typed(name)} is known",
+            got=f"a folder, while {training.labels} is about the images of {training.source}",
+            do="Omit --test-file and evaluate these images after the fit: dessl evaluate RUN "
+            f"{test.source} --labels TABLE --group {as_typed(name)}.",
+        )
     groups, rows = test.groups(name, reading.for_file(test.source)), training.rows
     known = set(training.groups(name, reading)[rows.labelled.numpy()]) - set(GAPS)
     labelled = test.rows.labelled.numpy()
