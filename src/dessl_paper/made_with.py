@@ -69,7 +69,7 @@ def made_with(results: Results) -> str:
         run_count(results),
         f"network {described(network, model)}" if network else "",
         _steps(results),
-        f"{_duration(seconds)} summed over the runs{_at_once(records)}",
+        f"{_duration(seconds)} summed over the runs{_side_by_side(records)}",
         f"on {_each(records, 'device')}",
         f"dessl {_each(records, 'dessl')}",
         f"torch {_each(records, 'torch')}",
@@ -105,10 +105,10 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _at_once(records: tuple[Record, ...]) -> str:
-    """Whether runs may have slowed each other down; older records do not say."""
+def _side_by_side(records: tuple[Record, ...]) -> str:
+    """In how many processes runs were trained side by side; older records do not say."""
     most = max(record.made_with.get("processes", 1) for record in records)
-    return f", up to {most} at a time" if most > 1 else ""
+    return f", in up to {most} processes at a time" if most > 1 else ""
 
 
 def _each(records: tuple[Record, ...], fact: str, most: int = 60) -> str:

@@ -269,7 +269,7 @@ def identity(experiment: Experiment, cell: Cell) -> dict[str, Any]:
 
 
 def machine_and_commit(device: torch.device) -> dict[str, Any]:
-    """Versions, machine and commit, with the device and the number of processes that shared it."""
+    """Versions, machine and commit, with the device and the number of processes."""
     facts = machine_facts() | {"commit": commit(), "processes": processes()}
     return facts | ({} if device.type == "cuda" else {"device": device.type})
 

@@ -281,13 +281,13 @@ def test_every_machine_and_commit_is_named(smoke: Callable[[str], Path]) -> None
     assert "commit 0123456789ab" in line
 
 
-def test_runs_that_shared_a_machine_are_said_to(smoke: Callable[[str], Path]) -> None:
+def test_runs_that_were_trained_side_by_side_are_said_to(smoke: Callable[[str], Path]) -> None:
     full = read_results(smoke("mnist"))
     assert "summed over the runs; " in made_with(full)
     *rest, last = full.records
     beside = dataclasses.replace(last, made_with=last.made_with | {"processes": 3})
     line = made_with(Results(full.experiment, (*rest, beside)))
-    assert "summed over the runs, up to 3 at a time; " in line
+    assert "summed over the runs, in up to 3 processes at a time; " in line
 
 
 def swept(

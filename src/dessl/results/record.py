@@ -38,7 +38,7 @@ class Record:
         history: Evaluations during the run, thinned to ``EVENTS``.
         training: Selected step, steps done, mode, seconds (a run's share, if several were trained
             together), number of runs trained together, and whether the run diverged.
-        made_with: Versions, machine, number of processes that shared it, and commit.
+        made_with: Versions, machine, number of processes that trained side by side, and commit.
     """
 
     experiment: str
