@@ -171,7 +171,7 @@ DERIVED: dict[str, dict[str, Callable[[], tuple[float, ...]]]] = {
         "larger by 0.050 ± 0.012": lambda: other_model("lam_opt.fixmatch", "views"),
     },
     "docs/training.md": {
-        "399.5 steps a second by the operations and bytes of a step; 31.3 and 31.7 % of that": (
+        "398.0 steps a second by the operations and bytes of a step; 31.4 and 31.8 % of that": (
             floor_rate
         ),
         "3.2 times as fast": lambda: step_ratios()[:1],
