@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import torch
@@ -98,6 +99,12 @@ def test_identifiers_among_numbers_are_named(people: tuple, apart: bool) -> None
     with pytest.warns(UserWarning, match=message) as caught:
         DeSSLClassifier(**FAST, teachers=None).fit(**rows)
     assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
+    if not apart:  # other data frames have other methods
+        arrow = pa.Table.from_pandas(X)
+        with pytest.warns(
+            UserWarning, match=r"without a repeat, .* in 'id'\. .*: drop it from X\."
+        ):
+            DeSSLClassifier(**FAST, teachers=None).fit(arrow, few)
     quiet = {"X": X.assign(id=X["id"] + 0.5), "y": few}, {"X": X.to_numpy(), "y": few}
     for given in quiet:
         DeSSLClassifier(**FAST, teachers=None).fit(**given)  # a warning would be an error

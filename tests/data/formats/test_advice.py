@@ -5,9 +5,10 @@ import time
 
 import pytest
 
-from dessl.data.formats.advice import MEASURED, Advice, FrameAdvice
+from dessl.data.formats.advice import MEASURED, Advice, FrameAdvice, PandasAdvice
 
 OPTIONS = re.compile(r"--[a-z]|\b(missing|ignore|categorical)=")
+PANDAS = re.compile(r"X\[|X\.|pd\.|np\.|NaN")
 
 
 def sentences(advice: Advice) -> list[str]:
@@ -24,7 +25,7 @@ def sentences(advice: Advice) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("advice", [FrameAdvice(), FrameAdvice().later])
+@pytest.mark.parametrize("advice", [PandasAdvice(), PandasAdvice().later])
 def test_a_frame_has_no_options(advice: Advice) -> None:
     said = sentences(advice)
     assert not any(OPTIONS.search(one) for one in said)
@@ -32,16 +33,23 @@ def test_a_frame_has_no_options(advice: Advice) -> None:
     assert ("train again with" in advice.category("a")) == advice.fitted
 
 
+@pytest.mark.parametrize("advice", [FrameAdvice(), FrameAdvice().later])
+def test_a_frame_of_another_library_has_words(advice: FrameAdvice) -> None:
+    said = [*sentences(advice), advice.columns, advice.identifiers(["a b"])]
+    assert not any(OPTIONS.search(one) or PANDAS.search(one) for one in said)
+    assert ("train again with" in advice.category("a")) == advice.fitted
+
+
 def test_a_file_has_no_pandas() -> None:
     said = sentences(Advice())
-    assert not any("X[" in one or "pd." in one or "np." in one for one in said)
+    assert not any(PANDAS.search(one) for one in said)
     assert sum(bool(OPTIONS.search(one)) for one in said) == 9
     assert "pass --ignore 'a b'" in Advice().group("a b")
     assert "dessl fit --categorical" in Advice().later.category("a")
 
 
 def test_pandas_is_not_told_to_read_decimal_commas() -> None:
-    said = FrameAdvice().not_numbers("a", "unknown", comma=True, several=True)
+    said = PandasAdvice().not_numbers("a", "unknown", comma=True, several=True)
     assert said.startswith("Correct the cells, or replace what is not a number by NaN; or, if")
 
 
@@ -57,7 +65,7 @@ def test_separators_are_named_if_there_are_any(cell: str, also: str) -> None:
     [("8,009.39", "[,]"), ("8.009,39", "[.]"), ("8 009", r"\s"), ("8'009", None)],
 )
 def test_separators_of_thousands_alone_are_removed(cell: str, pattern: str | None) -> None:
-    said = FrameAdvice().not_numbers("a", cell, comma=False, several=False)
+    said = PandasAdvice().not_numbers("a", cell, comma=False, several=False)
     assert said.startswith("Remove the separators of thousands: X['a'].astype('string').str.rep")
     left = re.sub(pattern or "[']", "", cell)
     assert re.fullmatch("8009([.,]39)?", left)
@@ -75,7 +83,7 @@ def test_separators_of_thousands_alone_are_removed(cell: str, pattern: str | Non
     ],
 )
 def test_a_decimal_comma_is_not_removed_with_a_sign(cell: str, left: str) -> None:
-    said = FrameAdvice().not_numbers("a", cell, comma=False, several=False)
+    said = PandasAdvice().not_numbers("a", cell, comma=False, several=False)
     pattern = re.search(r"replace\('(.*?)', '', regex", said)
     assert pattern is not None
     assert re.sub(pattern[1], "", cell) == left

@@ -164,11 +164,16 @@ def test_numbers_may_be_objects() -> None:
     assert identifiers(frame) == ["rank"]
 
 
-def test_what_to_do_with_a_frame_is_said(people: pd.DataFrame) -> None:
-    lists = read_frame(people.assign(many=[[1]] * N))
-    with pytest.raises(
-        DataError, match=r"column 'many'; got type list.*X\.drop\(columns='many'\)\.$"
-    ):
+@pytest.mark.parametrize(
+    ("make", "how"),
+    [
+        (pd.DataFrame, r"X\.drop\(columns='many'\)\.$"),
+        (pa.table, r"or drop it from the data frame\.$"),
+    ],
+)
+def test_what_to_do_with_a_frame_is_said(make: Callable, how: str) -> None:
+    lists = read_frame(make({"age": np.arange(N) / 7, "many": [[1]] * N}))
+    with pytest.raises(DataError, match=f"column 'many'; got type list.*{how}"):
         encoded(lists)
 
 

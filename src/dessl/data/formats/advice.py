@@ -1,4 +1,4 @@
-"""How to correct a table: options for a file, and pandas for a data frame, which has no options."""
+"""How to correct a table: options for a file, code for pandas, words for other data frames."""
 
 import re
 import shlex
@@ -132,7 +132,73 @@ class Advice:
 
 @dataclass(frozen=True)
 class FrameAdvice(Advice):
-    """The same about a data frame X, whose columns the user converts with pandas."""
+    """The same about a data frame X, in words: each of Polars, PyArrow and others has its code."""
+
+    @property
+    def columns(self) -> str:
+        """What to do about columns of any kind."""
+        return "Drop such a column from the data frame, or cast it to a categorical type."
+
+    def category(self, name: str) -> str:
+        """How to make a column one of categories; the end of a sentence."""
+        del name  # the error has it
+        how = "train again with it cast" if self.fitted else "cast it"
+        return f"if the column has categories, {how} to a categorical type."
+
+    def unread(self, name: str) -> str:
+        """What to do about a column of a type that is not read."""
+        del name
+        return "Convert the column, or drop it from the data frame."
+
+    def not_a_date(self, name: str) -> str:
+        """What to do about a cell of a column of dates or times."""
+        return f"Correct the cell, or replace it by null; or, {self.category(name)}"
+
+    def group(self, name: str) -> str:
+        """How to hold out the rows of a group together, and how to drop their column."""
+        del name
+        return (
+            "hold them out together: drop the column from X and pass it to fit as groups=. If it "
+            "is of no use, drop it."
+        )
+
+    def identifiers(self, names: Sequence[str]) -> str:
+        """How to drop columns that may only tell the rows apart."""
+        return f"drop {'them' if len(names) > 1 else 'it'} from X"
+
+    def far_marks(self, marks: Sequence[str]) -> str:
+        """What to do about numbers far from all others, some of which may mark missing cells."""
+        if not marks:
+            return "Correct such cells, or replace them by null."
+        return f"If it marks missing cells, replace {', '.join(marks[:SHOWN])} by null."
+
+    def dropped(self, left_out: Mapping[str, str]) -> str:
+        """How to silence the warning about dropped columns, and how to keep one."""
+        return f"Drop them from the data frame to silence this.{how_to_keep(left_out.values())}"
+
+    def _infinite(self, name: str) -> str:
+        del name
+        return "Replace infinity by a number or null."
+
+    def _other(self, name: str, *, comma: bool, several: bool) -> str:
+        del comma
+        return (
+            f"Correct the cell{'s' * several}, or replace what is not a number by null; or, "
+            f"{self.category(name)}"
+        )
+
+
+@dataclass(frozen=True)
+class PandasAdvice(FrameAdvice):
+    """The same about a data frame of pandas, in code."""
+
+    @property
+    def columns(self) -> str:
+        """What to do about columns of any kind."""
+        return (
+            "In a data frame, drop a column with X.drop(columns=NAME), or make it a category with "
+            "X.astype({NAME: 'category'})."
+        )
 
     def category(self, name: str) -> str:
         """How to make a column one of categories; the end of a sentence."""
@@ -155,15 +221,15 @@ class FrameAdvice(Advice):
             f"is of no use, pass X.drop(columns={name!r})."
         )
 
+    def identifiers(self, names: Sequence[str]) -> str:
+        """How to drop columns that may only tell the rows apart."""
+        return f"pass X.drop(columns={list(names[:SHOWN])})"
+
     def far_marks(self, marks: Sequence[str]) -> str:
         """What to do about numbers far from all others, some of which may mark missing cells."""
         if not marks:
             return "Correct such cells, or replace them by NaN."
         return f"If it marks missing cells, pass X.replace([{', '.join(marks[:SHOWN])}], np.nan)."
-
-    def dropped(self, left_out: Mapping[str, str]) -> str:
-        """How to silence the warning about dropped columns, and how to keep one."""
-        return f"Drop them from the data frame to silence this.{how_to_keep(left_out.values())}"
 
     def _infinite(self, name: str) -> str:
         column = f"X[{name!r}].replace([np.inf, -np.inf], np.nan)"

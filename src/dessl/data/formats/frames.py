@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.advice import FrameAdvice
+from dessl.data.formats.advice import FrameAdvice, PandasAdvice
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import fit_encoding
@@ -26,8 +26,6 @@ from dessl.data.formats.tables import Table, as_table, check_different, check_na
 from dessl.data.labels import is_missing
 
 SOURCE = Path("X")  # name of a frame in error messages
-HOW = "In a data frame, drop a column with X.drop(columns=NAME), or make it a category with \
-X.astype({NAME: 'category'})."
 
 
 class Frame(NamedTuple):
@@ -37,11 +35,13 @@ class Frame(NamedTuple):
         source: Name in error messages.
         arrow: The columns, in a ``pyarrow.Table``.
         categorical: Names of the frame's categorical columns.
+        advice: How to correct it, in error messages.
     """
 
     source: Path
     arrow: Any
     categorical: tuple[str, ...]
+    advice: FrameAdvice
 
     @property
     def all_numbers(self) -> bool:
@@ -55,21 +55,21 @@ class Frame(NamedTuple):
 
     def table(self) -> Table:
         """The columns in the form of a file's, before any encoding."""
-        return as_table(self.source, self.arrow, FrameAdvice())
+        return as_table(self.source, self.arrow, self.advice)
 
     def only(self, name: str) -> "Frame":
         """One of the columns."""
         categorical = tuple(one for one in self.categorical if one == name)
-        return Frame(self.source, self.arrow.select([name]), categorical)
+        return self._replace(arrow=self.arrow.select([name]), categorical=categorical)
 
     def followed_by(self, other: "Frame") -> "Frame":
         """The rows of both, with the columns of this one."""
         arrow = arrow_module()
         expected = "columns of the same types in X and X_unlabelled"
-        with reading(self.source, expected, arrow.ArrowException, do=HOW):
+        with reading(self.source, expected, arrow.ArrowException, do=self.advice.columns):
             rows = [self.arrow, other.arrow.select(self.arrow.column_names)]
             both = arrow.concat_tables(rows, promote_options="permissive")
-        return Frame(self.source, both, self.categorical)
+        return self._replace(arrow=both)
 
 
 def is_frame(x: object) -> bool:
@@ -92,7 +92,7 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     >>> list(frame.table().columns), frame.all_numbers
     (['age', 'town'], False)
     """
-    arrow = arrow_module()
+    arrow, advice = arrow_module(), frame_advice(x)
     if _is_pandas(x):
         names = [str(name) for name in x.columns]
         _check_names(source, names)
@@ -100,15 +100,24 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
             {name: _of_pandas(source, name, x.iloc[:, k]) for k, name in enumerate(names)}
         )
     else:
-        with reading(
-            source, "a data frame that Arrow can read", arrow.ArrowException, TypeError, do=HOW
-        ):
+        expected = "a data frame that Arrow can read"
+        with reading(source, expected, arrow.ArrowException, TypeError, do=advice.columns):
             given = hasattr(x, "__arrow_c_stream__")
             table = arrow.table(x) if given else arrow.interchange.from_dataframe(x)
         _check_names(source, table.column_names)
     dictionary = arrow.types.is_dictionary
     categorical = tuple(field.name for field in table.schema if dictionary(field.type))
-    return Frame(source, _plain(source, table), categorical)
+    with reading(source, "columns of numbers or text", arrow.ArrowException, do=advice.columns):
+        return Frame(source, _plain(table), categorical, advice)
+
+
+def frame_advice(x: object) -> FrameAdvice:
+    """How to correct a data frame of its kind.
+
+    >>> frame_advice(arrow_module().table({"id": [1, 2]})).identifiers(["id"])
+    'drop it from X'
+    """
+    return PandasAdvice() if _is_pandas(x) else FrameAdvice()
 
 
 def is_numbers(x: Any, *, source: Path = SOURCE) -> bool:
@@ -212,31 +221,31 @@ def _of_pandas(source: Path, name: str, column: Any) -> Any:
     except (arrow.ArrowException, OverflowError) as error:
         if column.dtype != object:
             sparse = hasattr(column, "sparse")
+            convert = f"Convert the column. {PandasAdvice().columns}"
             raise DataError.of(
                 source,
                 expected=f"numbers or text in column {quoted(name)}",
                 got=f"type {column.dtype}",
-                do="Pass X.sparse.to_dense()." if sparse else f"Convert the column. {HOW}",
+                do="Pass X.sparse.to_dense()." if sparse else convert,
             ) from error
         return arrow.array([None if is_missing(cell) else str(cell) for cell in column])
 
 
-def _plain(source: Path, table: Any) -> Any:
+def _plain(table: Any) -> Any:
     """The table with categories and short texts decoded, and NaN as missing."""
     arrow = arrow_module()
     types, compute = arrow.types, arrow.compute
     columns = {}
-    with reading(source, "columns of numbers or text", arrow.ArrowException, do=HOW):
-        for name, values in zip(table.column_names, table.columns, strict=True):
-            if types.is_dictionary(values.type):
-                values = arrow.chunked_array([_decoded(chunk) for chunk in values.chunks])
-            if types.is_string_view(values.type):
-                values = values.cast(arrow.string())
-            if types.is_floating(values.type):
-                values = compute.if_else(compute.is_nan(values), None, values)
-            if types.is_timestamp(values.type) and values.type.tz is None:
-                values = _days(values)
-            columns[name] = values
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        if types.is_dictionary(values.type):
+            values = arrow.chunked_array([_decoded(chunk) for chunk in values.chunks])
+        if types.is_string_view(values.type):
+            values = values.cast(arrow.string())
+        if types.is_floating(values.type):
+            values = compute.if_else(compute.is_nan(values), None, values)
+        if types.is_timestamp(values.type) and values.type.tz is None:
+            values = _days(values)
+        columns[name] = values
     return arrow.table(columns)
 
 
