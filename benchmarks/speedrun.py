@@ -105,7 +105,8 @@ def is_entry(log: Any) -> bool:
 
 def as_log(record: Log) -> dict[str, Any]:
     """A run of image_labels.py as a log."""
-    form = image_labels.FORMS[record["form"]]
+    form, name = image_labels.FORMS[record["form"]], record["network"]
+    start = {"contrastive_steps": image_labels.CONTRASTIVE.get(name)}
     return {
         "data": "cifar10",
         "labels": record["labels"],
@@ -113,7 +114,7 @@ def as_log(record: Log) -> dict[str, Any]:
         "title": form.title,
         "seed": record["draw"],
         "settings": {
-            "model": image_labels.NETWORKS[record["network"]],
+            "model": image_labels.NETWORKS[name] | (start if start["contrastive_steps"] else {}),
             "surrogate": form.surrogate,
             "plan": record["plan"],
         },
@@ -232,7 +233,9 @@ def by_seed(group: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def _network(model: Mapping[str, Any]) -> str:
     layers = ", 11 layers" if "residuals" in model else ""
-    return layers + (f", width {model['width']}" if "width" in model else "")
+    width = f", width {model['width']}" if "width" in model else ""
+    start = model.get("contrastive_steps")
+    return layers + width + (f", after {start:,} contrastive steps" if start else "")
 
 
 def _half_width(values: Sequence[float]) -> float | None:
