@@ -25,13 +25,15 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+import contrastive
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import Mirrored, mean_interval
@@ -39,7 +41,13 @@ from dessl.training import TrainResult
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.sources import experiment_data
 from dessl_paper.specification import Cell, Experiment, Method, cells_of
-from dessl_paper.training import Diverged, exact_metrics, trained_alone, training_record
+from dessl_paper.training import (
+    Diverged,
+    exact_metrics,
+    network,
+    trained_alone,
+    training_record,
+)
 from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
 from image_labels import FORMS, STEPS
 
@@ -77,6 +85,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "five-minutes": timed(5, 96),
     # The network and steps of image_labels.py, about two minutes.
     "width-64": {"width": 64, "plan": {"steps": STEPS, "evaluate_every": STEPS}},
+    # The same from weights that are learnt without labels; the number of steps was not searched.
+    "contrastive": {
+        "width": 64,
+        "plan": {"steps": STEPS, "evaluate_every": STEPS},
+        "contrastive_steps": 5_000,
+    },
 }
 DEFAULT = {4000: "width-128", 250: "five-minutes", 40: "five-minutes"}
 KEPT = ("n", "accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
@@ -112,16 +126,29 @@ def methods(experiment: Experiment) -> dict[str, Method]:
     return forms | {method.name: method for method in experiment.methods}
 
 
-def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> dict[str, Any]:
-    """A training's record, with what it measures as it is and with mirror images."""
+def trained(
+    experiment: Experiment, cell: Cell, data: SemiData, runs: Path, *, start: int = 0
+) -> dict[str, Any]:
+    """A training's record, with what it measures as it is and with mirror images.
+
+    Args:
+        experiment: What to run.
+        cell: Its run of this seed.
+        data: Rows, on the device.
+        runs: Folder of the checkpoints.
+        start: Steps without labels before it.
+    """
     folder, before = runs / cell.key, gib_of_others(data.device)
     resumed = folder.exists()
     with fresh_kernels():
-        result = trained_alone(experiment, cell, data, folder, progress=True)
+        build = started(experiment, cell, data, start) if start else None
+        result = trained_alone(experiment, cell, data, folder, progress=True, build=build)
     timed = {} if resumed else {"seconds_from_command": round(since_command(), 1)}
     others = max(before, gib_of_others(data.device), key=lambda gib: gib or 0)
     record = dataclasses.asdict(training_record(experiment, cell, data, result, 1))
     record |= timed | {"gpu_gib_of_others": others}
+    if start:
+        record["settings"]["model"] = {**experiment.model, "contrastive_steps": start}
     if isinstance(result, Diverged):
         return record
     held_out = cell.data.validation > 0
@@ -134,6 +161,23 @@ def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> d
         "as_it_is": measured(experiment, result, part, mirrored=False),
         "mirrored": measured(experiment, result, part, mirrored=True),
     }
+
+
+def started(
+    experiment: Experiment, cell: Cell, data: SemiData, steps: int
+) -> Callable[[], nn.Module]:
+    """A function that builds the network with weights learnt without labels."""
+    plan, views = cell.plan(experiment), experiment.views
+    return contrastive.started(
+        network(experiment.model, data),
+        data,
+        steps,
+        mean=views["mean"],
+        std=views["std"],
+        precision=plan.precision,
+        batch=min(contrastive.BATCH, len(data) // 2),
+        seed=cell.seed,
+    )
 
 
 @contextmanager
@@ -216,8 +260,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     experiment = chosen(options)
     cell = cells_of(experiment)[options.seed]
     data = experiment_data(cell.data, curve=experiment.curve).to(options.device)
+    start = SETTINGS[options.setting].get("contrastive_steps", 0)
+    start = min(start, 2) if options.smoke else start
     with tempfile.TemporaryDirectory() as scratch:
-        found = trained(experiment, cell, data, options.runs or Path(scratch))
+        found = trained(experiment, cell, data, options.runs or Path(scratch), start=start)
     write(found, options.out)
     if found["training"]["diverged"]:
         raise SystemExit(found["training"]["diverged"])

@@ -17,9 +17,6 @@ DeFreeMatch         debiased, with an adaptive threshold per class, λ = ½
 DeSoftMatch         debiased, every row weighted by its aligned confidence, λ = ½
 SoftMatch           the same with the usual, biased risk
 
-The network fast_cifar_contrastive starts from weights that contrastive.py learns in 5,000 steps
-without labels, in its seconds too; their number was set in advance.
-
 With 4,000 labels, the four forms of the paper's table 1 were run by `dessl reproduce
 fixmatch-cifar10`, with the same network, plan and draws; the table shows those runs too.
 
@@ -49,7 +46,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-import contrastive
 from dessl._files import write_whole
 from dessl.data import SemiData, draw_labels
 from dessl.evaluation import mean_interval
@@ -62,16 +58,13 @@ from dessl_paper.training import exact_metrics, network, shown, unlabelled_term
 from machine import machine
 
 LABELS, DRAWS, STEPS = (250, 40, 1_000, 4_000), 5, 8_000
-FAST: dict[str, Any] = {"name": "fast_cifar", "residuals": [1, 1, 1], "width": 64}
 NETWORKS: dict[str, dict[str, Any]] = {
-    "fast_cifar": FAST,
-    "fast_cifar_contrastive": FAST,  # from weights that contrastive.py learnt
+    "fast_cifar": {"name": "fast_cifar", "residuals": [1, 1, 1], "width": 64},
     "wrn_28_2": {"name": "wrn_28_2"},  # BatchNorm's statistics remember 1,000 steps
     "wrn_28_2_quick": {"name": "wrn_28_2", "bn_momentum": 0.1},  # 10 steps, as in fast_cifar
     "wrn_28_2_short": {"name": "wrn_28_2", "bn_momentum": 0.1},  # the same, fewer steps
 }
 SHORT = {"wrn_28_2_short": 3_000}  # steps, where not STEPS
-CONTRASTIVE = {"fast_cifar_contrastive": 5_000}  # steps without labels, before all others
 EPSILON, TAU = 0.1, 0.95
 MOMENTUM = 0.99  # of adaptive thresholds: 8,000 steps are few for the published 0.999
 RESULTS = Path(__file__).parent / "results" / "image_labels.json"
@@ -147,7 +140,7 @@ class Run(NamedTuple):
 def runs_of(options: argparse.Namespace) -> list[Run]:
     """All requested runs, one draw at a time."""
     if options.smoke:
-        return [Run(form, name, 40, 0) for name in options.networks for form in options.forms]
+        return [Run(form, "fast_cifar", 40, 0) for form in options.forms]
     return [
         Run(form, name, labels, draw)
         for draw in options.draws
@@ -206,16 +199,9 @@ def measured(run: Run, options: argparse.Namespace) -> dict[str, Any]:
     plan = TrainPlan.from_dict({**experiment.plan, **own})
     model = experiment.model if options.smoke else NETWORKS[run.network]
     found: dict[str, Any] = {**run._asdict(), "plan": plan.as_dict(), "machine": machine()}
-    build = network(model, data)
     try:
-        if steps := CONTRASTIVE.get(run.network):
-            steps, batch = (2, 8) if options.smoke else (steps, contrastive.BATCH)
-            levels = {name: experiment.views[name] for name in ("mean", "std")}
-            build = contrastive.started(
-                build, data, steps, batch=batch, seed=run.draw, precision=plan.precision, **levels
-            )
         result = train(
-            build,
+            network(model, data),
             form.term(experiment.views, seed=run.draw),
             data.with_labels(drawn),
             plan,

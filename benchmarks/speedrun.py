@@ -105,8 +105,7 @@ def is_entry(log: Any) -> bool:
 
 def as_log(record: Log) -> dict[str, Any]:
     """A run of image_labels.py as a log."""
-    form, name = image_labels.FORMS[record["form"]], record["network"]
-    start = {"contrastive_steps": image_labels.CONTRASTIVE.get(name)}
+    form = image_labels.FORMS[record["form"]]
     return {
         "data": "cifar10",
         "labels": record["labels"],
@@ -114,7 +113,7 @@ def as_log(record: Log) -> dict[str, Any]:
         "title": form.title,
         "seed": record["draw"],
         "settings": {
-            "model": image_labels.NETWORKS[name] | (start if start["contrastive_steps"] else {}),
+            "model": image_labels.NETWORKS[record["network"]],
             "surrogate": form.surrogate,
             "plan": record["plan"],
         },

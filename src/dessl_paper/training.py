@@ -152,13 +152,28 @@ def trained_cells(
 
 
 def trained_alone(
-    experiment: Experiment, cell: Cell, data: SemiData, folder: Path, *, progress: bool
+    experiment: Experiment,
+    cell: Cell,
+    data: SemiData,
+    folder: Path,
+    *,
+    progress: bool,
+    build: Callable[[], nn.Module] | None = None,
 ) -> Ended:
-    """Train one run by itself."""
+    """Train one run by itself.
+
+    Args:
+        experiment: What to run.
+        cell: The run.
+        data: Rows, on the device.
+        folder: Folder of the checkpoints.
+        progress: Whether to show a bar.
+        build: Builds the network with other initial weights; the experiment's by default.
+    """
     began = time.perf_counter()
     try:
         return train(
-            network(experiment.model, data),
+            build or network(experiment.model, data),
             unlabelled_term(cell.method.surrogate, experiment.views, seed=cell.seed),
             data.with_labels(cell.draw(data.y.cpu())),
             cell.plan(experiment),

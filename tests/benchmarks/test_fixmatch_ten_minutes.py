@@ -37,6 +37,19 @@ def test_a_training_is_measured_as_it_is_and_with_mirror_images(
     assert "mirrored: accuracy" in capsys.readouterr().out
 
 
+def test_a_start_without_labels_is_in_the_log(benchmark, tmp_path: Path, no_public_sets) -> None:
+    found = {}
+    for setting in ("width-64", "contrastive"):
+        file = tmp_path / f"{setting}.json"
+        with no_public_sets():
+            benchmark.main(["--smoke", "--setting", setting, "--out", str(file)])
+        found[setting] = json.loads(file.read_text())
+    plain, learnt = found["width-64"], found["contrastive"]
+    assert learnt["settings"]["model"] == {**plain["settings"]["model"], "contrastive_steps": 2}
+    assert learnt["settings"]["plan"] == plain["settings"]["plan"]
+    assert learnt["metrics"] != plain["metrics"]
+
+
 def test_both_are_measured_in_full_float32_as_records_are(
     benchmark, tmp_path: Path, monkeypatch, no_public_sets
 ) -> None:

@@ -181,6 +181,13 @@ def test_the_runs_of_image_labels_are_entries(speedrun: ModuleType) -> None:
     assert best["logs"] == ["benchmarks/results/image_labels.json"]
 
 
+def test_a_start_without_labels_is_another_entry(speedrun: ModuleType) -> None:
+    plain, learnt = log(0, 0.95), log(0, 0.96)
+    learnt[1]["settings"]["model"]["contrastive_steps"] = 5000
+    best, other = speedrun.entries([plain, learnt])
+    assert best["network"] == f"{other['network']}, after 5,000 contrastive steps"
+
+
 def test_mirrored_accuracy_does_not_count(speedrun: ModuleType) -> None:
     poor = [
         log(seed, 0.95, as_it_is={"accuracy": 0.95}, mirrored={"accuracy": accuracy})
