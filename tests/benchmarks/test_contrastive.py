@@ -28,8 +28,8 @@ def test_the_term_is_that_of_simclr(contrastive: ModuleType) -> None:
     z = rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     def loss(i: int, j: int) -> float:
-        others = [math.exp(z[i] @ z[k] / 0.2) for k in range(10) if k != i]
-        return -math.log(math.exp(z[i] @ z[j] / 0.2) / sum(others))
+        others = [math.exp(z[i] @ z[k] / 0.5) for k in range(10) if k != i]
+        return -math.log(math.exp(z[i] @ z[j] / 0.5) / sum(others))
 
     expected = [(loss(i, i + 5) + loss(i + 5, i)) / 2 for i in range(5)]
     assert contrastive.found_again(vectors).tolist() == pytest.approx(expected, rel=1e-5)
