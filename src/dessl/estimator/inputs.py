@@ -244,11 +244,11 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
 def _warn_of_identifiers(*given: Any) -> None:
     """Warn about columns of data frames of numbers that may only tell the rows apart."""
     frames = [one for one in given if is_frame(one)]
-    names = [*dict.fromkeys(str(name) for one in frames for name in identifiers(one))]
+    names = [*dict.fromkeys(name for one in frames for name in identifiers(one))]
     if names:
         warnings.warn(
             "X: whole numbers without a repeat, as row numbers and identifiers are, in "
-            f"{few([quoted(name) for name in names])}. New rows have others, but a model may "
+            f"{few([quoted(str(name)) for name in names])}. New rows have others, but a model may "
             "learn from them how the table was sorted: "
             f"{frame_advice(frames[0]).identifiers(names)}. If their size matters, as that of a "
             "year or a rank, add 0.5 to silence this.",

@@ -162,7 +162,7 @@ class FrameAdvice(Advice):
             "is of no use, drop it."
         )
 
-    def identifiers(self, names: Sequence[str]) -> str:
+    def identifiers(self, names: Sequence[object]) -> str:
         """How to drop columns that may only tell the rows apart."""
         return f"drop {'them' if len(names) > 1 else 'it'} from X"
 
@@ -221,7 +221,7 @@ class PandasAdvice(FrameAdvice):
             f"is of no use, pass X.drop(columns={name!r})."
         )
 
-    def identifiers(self, names: Sequence[str]) -> str:
+    def identifiers(self, names: Sequence[object]) -> str:
         """How to drop columns that may only tell the rows apart."""
         return f"pass X.drop(columns={list(names[:SHOWN])})"
 
