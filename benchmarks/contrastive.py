@@ -22,6 +22,7 @@ from dessl.augment.images import checked_normalisation, normalised
 from dessl.data import SemiData
 from dessl.surrogates.views import joint_logits
 from dessl.training import TrainPlan, train
+from dessl.training.plan import Precision
 
 # Set in advance: a search would need labels that a run with few does not have. The temperature is
 # the published one for CIFAR-10; the rate and decay are those of the training with labels.
@@ -56,14 +57,13 @@ def found_again(vectors: Tensor) -> Tensor:
     >>> found_again(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]))  # one image: no others
     tensor([0.])
     """
-    n = vectors.shape[1]
-    z = F.normalize(vectors.flatten(0, 1), dim=-1)
-    cosines = z @ z.T / TEMPERATURE
-    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
-    partner = itself.roll(n, 0)
-    among = cosines.masked_fill(itself, -math.inf).logsumexp(1)
-    found = cosines.masked_fill(~partner, 0.0).sum(1)
-    return (among - found).view(2, n).mean(0)
+    unit = F.normalize(vectors, dim=-1)
+    first, second = unit
+    every = unit.flatten(0, 1)
+    itself = torch.eye(len(every), dtype=torch.bool, device=every.device)
+    among = (every @ every.T / TEMPERATURE).masked_fill(itself, -math.inf).logsumexp(1)
+    found: Tensor = (first * second).sum(-1) / TEMPERATURE
+    return among.view(2, -1).mean(0) - found
 
 
 def crops(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -103,7 +103,7 @@ def started(
     *,
     mean: Sequence[float],
     std: Sequence[float],
-    precision: str = "bf16",
+    precision: Precision = "bf16",
     batch: int = BATCH,
     seed: int = 0,
 ) -> Callable[[], nn.Module]:
@@ -119,7 +119,7 @@ def started(
         batch: Images per step, each seen twice.
         seed: Seed of the weights, the batches and the crops.
     """
-    few = torch.arange(len(data.y)) < LABELLED
+    few = torch.arange(len(data)) < LABELLED
     levels = checked_normalisation(mean, std, torch.float32)
 
     def normalise(images: Tensor) -> Tensor:
@@ -131,21 +131,19 @@ def started(
         network.head = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, VECTOR))
         return cast("nn.Module", network)
 
-    plan = TrainPlan.from_dict(
-        {
-            "steps": steps,
-            "labelled_batch": LABELLED,
-            "unlabelled_batch": batch,
-            "include_labelled": True,
-            "optimiser": "muon",
-            "learning_rate": LEARNING_RATE,
-            "weight_decay": DECAY,
-            "schedule": {"name": "warm_up", "warm_up": max(1, steps // 16), "then": "cosine"},
-            "risk": "ssl",
-            "precision": precision,
-            "evaluate_every": steps,
-            "seed": seed,
-        }
+    plan = TrainPlan(
+        steps=steps,
+        labelled_batch=LABELLED,
+        unlabelled_batch=batch,
+        include_labelled=True,
+        optimiser="muon",
+        learning_rate=LEARNING_RATE,
+        weight_decay=DECAY,
+        schedule={"name": "warm_up", "warm_up": max(1, steps // 16), "then": "cosine"},
+        risk="ssl",
+        precision=precision,
+        evaluate_every=steps,
+        seed=seed,
     )
     term = Contrastive(normalise, data.n_classes, seed=seed)
     learnt = train(learner, term, data.with_labels(few), plan, transform=normalise, progress=False)

@@ -72,6 +72,7 @@ def timed(minutes: float, width: int) -> dict[str, Any]:
     return {"width": width, "plan": {"steps": steps, "evaluate_every": steps}}
 
 
+TWO_MINUTES = {"width": 64, "plan": {"steps": STEPS, "evaluate_every": STEPS}}
 SETTINGS: dict[str, dict[str, Any]] = {
     # Ten minutes of training, compiling and evaluations included.
     "width-96": {"width": 96, "plan": {"steps": 38_500}},
@@ -84,13 +85,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ten-minutes": timed(10, 96),
     "five-minutes": timed(5, 96),
     # The network and steps of image_labels.py, about two minutes.
-    "width-64": {"width": 64, "plan": {"steps": STEPS, "evaluate_every": STEPS}},
+    "width-64": TWO_MINUTES,
     # The same from weights that are learnt without labels; the number of steps was not searched.
-    "contrastive": {
-        "width": 64,
-        "plan": {"steps": STEPS, "evaluate_every": STEPS},
-        "contrastive_steps": 5_000,
-    },
+    "contrastive": TWO_MINUTES | {"contrastive_steps": 5_000},
 }
 DEFAULT = {4000: "width-128", 250: "five-minutes", 40: "five-minutes"}
 KEPT = ("n", "accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
@@ -148,7 +145,7 @@ def trained(
     record = dataclasses.asdict(training_record(experiment, cell, data, result, 1))
     record |= timed | {"gpu_gib_of_others": others}
     if start:
-        record["settings"]["model"] = {**experiment.model, "contrastive_steps": start}
+        record["settings"]["model"]["contrastive_steps"] = start
     if isinstance(result, Diverged):
         return record
     held_out = cell.data.validation > 0

@@ -99,9 +99,7 @@ def test_identifiers_among_numbers_are_named(people: tuple, apart: bool) -> None
     with pytest.warns(UserWarning, match=message) as caught:
         DeSSLClassifier(**FAST, teachers=None).fit(**rows)
     assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
-    if (
-        not apart
-    ):  # advice to paste: names that are numbers stay so, other frames have other methods
+    if not apart:  # to paste: names that are numbers stay so, other frames have other methods
         numbered = X.set_axis([0, 1], axis=1)
         with pytest.warns(UserWarning, match=r"in '1'\. .* pass X\.drop\(columns=\[1\]\)"):
             DeSSLClassifier(**FAST, teachers=None).fit(numbered, few)
