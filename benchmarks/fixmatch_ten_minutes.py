@@ -135,7 +135,9 @@ def trained(
         runs: Folder of the checkpoints.
         start: Steps without labels before it.
     """
-    folder, before = runs / cell.key, gib_of_others(data.device)
+    # The start changes the first weights, which a resumed training does not check.
+    folder = runs / (f"{cell.key}-contrastive-{start}" if start else cell.key)
+    before = gib_of_others(data.device)
     resumed = folder.exists()
     with fresh_kernels():
         build = started(experiment, cell, data, start) if start else None

@@ -38,11 +38,13 @@ def test_a_training_is_measured_as_it_is_and_with_mirror_images(
 
 
 def test_a_start_without_labels_is_in_the_log(benchmark, tmp_path: Path, no_public_sets) -> None:
+    """Also if the same folder has a training without it, which it must not go on from."""
     found = {}
+    runs = ("--runs", str(tmp_path / "runs"))
     for setting in ("width-64", "contrastive"):
         file = tmp_path / f"{setting}.json"
         with no_public_sets():
-            benchmark.main(["--smoke", "--setting", setting, "--out", str(file)])
+            benchmark.main(["--smoke", "--setting", setting, *runs, "--out", str(file)])
         found[setting] = json.loads(file.read_text())
     plain, learnt = found["width-64"], found["contrastive"]
     assert learnt["settings"]["model"] == {**plain["settings"]["model"], "contrastive_steps": 2}
